@@ -1,0 +1,23 @@
+//! CQL types and codecs, tokens, timestamps and the primitive encodings that every format of
+//! Cassandra is made of. Knows nothing of tables, disks or sockets.
+//!
+//! Invariants:
+//! T1: a decoder never reads past its input and never allocates more than its input could hold.
+//! T2: `encode(decode(x)) == x` for every valid `x`; comparison agrees with Cassandra's types.
+//! T3: tokens are Cassandra's own Murmur3 (signed tail bytes), never `i64::MIN` for a key.
+
+pub mod consistency;
+pub mod cql_type;
+pub mod endpoint;
+pub mod reader;
+pub mod time;
+pub mod token;
+pub mod vint;
+
+pub use bytes::{BufMut, Bytes, BytesMut};
+pub use consistency::ConsistencyLevel;
+pub use cql_type::{CqlType, UserType};
+pub use endpoint::{Endpoint, HostId};
+pub use reader::{Reader, Truncated};
+pub use time::{NowInSeconds, TimestampMicros};
+pub use token::{DecoratedKey, Token};
