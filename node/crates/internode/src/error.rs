@@ -49,7 +49,10 @@ pub enum DecodeError {
 impl DecodeError {
     /// An [`DecodeError::Invalid`] that shows the value found.
     pub fn invalid(what: &'static str, value: impl ToString) -> Self {
-        Self::Invalid { what, value: value.to_string() }
+        Self::Invalid {
+            what,
+            value: value.to_string(),
+        }
     }
 
     /// Whether the connection may go on.

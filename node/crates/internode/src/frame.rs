@@ -98,7 +98,10 @@ impl FrameEncoder {
         if self.framing == Framing::Lz4 {
             let compressed = lz4_flex::block::compress(payload);
             if compressed.len() < payload.len() {
-                write_header::<5>(out, compressed.len() as u64 | (length << LENGTH_BITS) | (flag << (2 * LENGTH_BITS)));
+                write_header::<5>(
+                    out,
+                    compressed.len() as u64 | (length << LENGTH_BITS) | (flag << (2 * LENGTH_BITS)),
+                );
                 write_payload(out, &compressed);
             } else {
                 write_header::<5>(out, length | (flag << (2 * LENGTH_BITS)));
@@ -137,7 +140,10 @@ pub struct FrameDecoder {
 impl FrameDecoder {
     /// A decoder for this framing.
     pub fn new(framing: Framing) -> Self {
-        Self { framing, buffer: BytesMut::new() }
+        Self {
+            framing,
+            buffer: BytesMut::new(),
+        }
     }
 
     /// Adds received bytes.
@@ -169,12 +175,22 @@ impl FrameDecoder {
             verify_payload(&body, &frame[header_bytes + wire_length..])?;
         }
         if self.framing != Framing::Lz4 {
-            return Ok(Some(Frame { self_contained: fields & (1 << LENGTH_BITS) != 0, payload: body }));
+            return Ok(Some(Frame {
+                self_contained: fields & (1 << LENGTH_BITS) != 0,
+                payload: body,
+            }));
         }
         let self_contained = fields & (1 << (2 * LENGTH_BITS)) != 0;
         let plain_length = masked_length(fields >> LENGTH_BITS);
-        let payload = if plain_length == 0 { body } else { decompress(&body, plain_length)? };
-        Ok(Some(Frame { self_contained, payload }))
+        let payload = if plain_length == 0 {
+            body
+        } else {
+            decompress(&body, plain_length)?
+        };
+        Ok(Some(Frame {
+            self_contained,
+            payload,
+        }))
     }
 
     /// Whether bytes of an incomplete frame are held: an end of the connection now is a loss.
@@ -189,27 +205,50 @@ fn masked_length(fields: u64) -> usize {
 
 fn header_fields(header: &[u8]) -> Result<u64, DecodeError> {
     let (fields, crc) = header.split_at(header.len() - 3);
-    let number = |bytes: &[u8]| bytes.iter().rev().fold(0_u64, |n, b| (n << 8) | u64::from(*b));
+    let number = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .rev()
+            .fold(0_u64, |n, b| (n << 8) | u64::from(*b))
+    };
     let computed = crc24(fields);
     let read = number(crc);
     if read == u64::from(computed) {
         Ok(number(fields))
     } else {
-        Err(DecodeError::Checksum { what: "frame header", read: u32::try_from(read).unwrap_or(u32::MAX), computed })
+        Err(DecodeError::Checksum {
+            what: "frame header",
+            read: u32::try_from(read).unwrap_or(u32::MAX),
+            computed,
+        })
     }
 }
 
 fn verify_payload(body: &[u8], trailer: &[u8]) -> Result<(), DecodeError> {
-    let read = trailer.iter().rev().fold(0_u32, |n, b| (n << 8) | u32::from(*b));
+    let read = trailer
+        .iter()
+        .rev()
+        .fold(0_u32, |n, b| (n << 8) | u32::from(*b));
     let computed = crc32(body);
-    if read == computed { Ok(()) } else { Err(DecodeError::Checksum { what: "frame", read, computed }) }
+    if read == computed {
+        Ok(())
+    } else {
+        Err(DecodeError::Checksum {
+            what: "frame",
+            read,
+            computed,
+        })
+    }
 }
 
 fn decompress(body: &[u8], plain_length: usize) -> Result<Bytes, DecodeError> {
     let mut plain = vec![0; plain_length];
     match lz4_flex::block::decompress_into(body, &mut plain) {
         Ok(written) if written == plain_length => Ok(plain.into()),
-        Ok(written) => Err(DecodeError::invalid("LZ4 frame", format!("{written} bytes where {plain_length} were announced"))),
+        Ok(written) => Err(DecodeError::invalid(
+            "LZ4 frame",
+            format!("{written} bytes where {plain_length} were announced"),
+        )),
         Err(error) => Err(DecodeError::invalid("LZ4 frame", error)),
     }
 }

@@ -5,7 +5,10 @@
 use crate::error::{DecodeError, EncodeError};
 use crate::verb::Verb;
 use crate::version::MessagingVersion;
-use crate::wire::{read_count, read_endpoint, read_tokens, read_utf, write_count, write_endpoint, write_tokens, write_utf};
+use crate::wire::{
+    read_count, read_endpoint, read_tokens, read_utf, write_count, write_endpoint, write_tokens,
+    write_utf,
+};
 use bytes::{BufMut, Bytes, BytesMut};
 use helenus_types::{Endpoint, Reader, Token};
 use std::collections::BTreeMap;
@@ -82,7 +85,10 @@ pub struct VersionedValue {
 impl VersionedValue {
     /// A value at a version.
     pub fn new(value: impl Into<String>, version: i32) -> Self {
-        Self { value: value.into(), version }
+        Self {
+            value: value.into(),
+            version,
+        }
     }
 
     fn write(&self, out: &mut impl BufMut) -> Result<(), EncodeError> {
@@ -92,7 +98,10 @@ impl VersionedValue {
     }
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self { value: read_utf(reader)?, version: reader.i32()? })
+        Ok(Self {
+            value: read_utf(reader)?,
+            version: reader.i32()?,
+        })
     }
 }
 
@@ -127,17 +136,23 @@ impl EndpointState {
 
     /// The newest version in it.
     pub fn max_version(&self) -> i32 {
-        self.states.values().map(|v| v.version).fold(self.heartbeat.version, i32::max)
+        self.states
+            .values()
+            .map(|v| v.version)
+            .fold(self.heartbeat.version, i32::max)
     }
 
     /// The status: STATUS_WITH_PORT, else STATUS, else empty.
     pub fn status(&self) -> &str {
-        self.get(ApplicationState::StatusWithPort).or_else(|| self.get(ApplicationState::Status)).unwrap_or("")
+        self.get(ApplicationState::StatusWithPort)
+            .or_else(|| self.get(ApplicationState::Status))
+            .unwrap_or("")
     }
 
     /// The tokens of TOKENS.
     pub fn tokens(&self) -> Result<Vec<Token>, DecodeError> {
-        self.get(ApplicationState::Tokens).map_or(Ok(Vec::new()), decode_token_text)
+        self.get(ApplicationState::Tokens)
+            .map_or(Ok(Vec::new()), decode_token_text)
     }
 
     /// Writes it.
@@ -154,7 +169,10 @@ impl EndpointState {
 
     /// Reads it. States of numbers that nobody has defined yet are dropped.
     pub fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
-        let heartbeat = HeartBeatState { generation: reader.i32()?, version: reader.i32()? };
+        let heartbeat = HeartBeatState {
+            generation: reader.i32()?,
+            version: reader.i32()?,
+        };
         let count = read_count(reader, 10, "count of application states")?;
         let mut states = BTreeMap::new();
         for _ in 0..count {
@@ -177,7 +195,9 @@ pub fn encode_token_text(tokens: &[Token]) -> String {
 
 /// The tokens in the text of TOKENS.
 pub fn decode_token_text(text: &str) -> Result<Vec<Token>, DecodeError> {
-    let bytes = text.chars().map(|c| u8::try_from(u32::from(c)).map_err(|_| DecodeError::invalid("character of TOKENS", c)));
+    let bytes = text.chars().map(|c| {
+        u8::try_from(u32::from(c)).map_err(|_| DecodeError::invalid("character of TOKENS", c))
+    });
     let bytes = bytes.collect::<Result<Vec<u8>, _>>()?;
     read_tokens(&mut Reader::new(bytes.into()))
 }
@@ -204,7 +224,15 @@ fn write_digests(out: &mut impl BufMut, digests: &[GossipDigest]) {
 
 fn read_digests(reader: &mut Reader) -> Result<Vec<GossipDigest>, DecodeError> {
     let count = read_count(reader, 15, "count of gossip digests")?;
-    (0..count).map(|_| Ok(GossipDigest { endpoint: read_endpoint(reader)?, generation: reader.i32()?, max_version: reader.i32()? })).collect()
+    (0..count)
+        .map(|_| {
+            Ok(GossipDigest {
+                endpoint: read_endpoint(reader)?,
+                generation: reader.i32()?,
+                max_version: reader.i32()?,
+            })
+        })
+        .collect()
 }
 
 /// States by node, in the order of endpoints.
@@ -221,7 +249,9 @@ fn write_states(out: &mut impl BufMut, states: &EndpointStates) -> Result<(), En
 
 fn read_states(reader: &mut Reader) -> Result<EndpointStates, DecodeError> {
     let count = read_count(reader, 19, "count of endpoint states")?;
-    (0..count).map(|_| Ok((read_endpoint(reader)?, EndpointState::read(reader)?))).collect()
+    (0..count)
+        .map(|_| Ok((read_endpoint(reader)?, EndpointState::read(reader)?)))
+        .collect()
 }
 
 /// A message of the gossip protocol.
@@ -276,7 +306,11 @@ impl GossipMessage {
     pub fn encode(&self, version: MessagingVersion) -> Result<Bytes, EncodeError> {
         let mut out = BytesMut::new();
         match self {
-            Self::Syn { cluster, partitioner, digests } => {
+            Self::Syn {
+                cluster,
+                partitioner,
+                digests,
+            } => {
                 write_utf(&mut out, cluster)?;
                 write_utf(&mut out, partitioner)?;
                 write_digests(&mut out, digests);
@@ -289,7 +323,10 @@ impl GossipMessage {
             Self::Shutdown { state } => {
                 if version >= MessagingVersion::V13 {
                     // the payload is not optional in version 13
-                    state.as_ref().unwrap_or(&EndpointState::default()).write(&mut out)?;
+                    state
+                        .as_ref()
+                        .unwrap_or(&EndpointState::default())
+                        .write(&mut out)?;
                 }
             }
             Self::EchoRequest | Self::EchoResponse => {}
@@ -298,13 +335,28 @@ impl GossipMessage {
     }
 
     /// Reads the payload of `verb`; an error for verbs that are not gossip.
-    pub fn decode(verb: Verb, payload: Bytes, version: MessagingVersion) -> Result<Self, DecodeError> {
+    pub fn decode(
+        verb: Verb,
+        payload: Bytes,
+        version: MessagingVersion,
+    ) -> Result<Self, DecodeError> {
         let reader = &mut Reader::new(payload);
         Ok(match verb {
-            Verb::GossipDigestSyn => Self::Syn { cluster: read_utf(reader)?, partitioner: read_utf(reader)?, digests: read_digests(reader)? },
-            Verb::GossipDigestAck => Self::Ack { digests: read_digests(reader)?, states: read_states(reader)? },
-            Verb::GossipDigestAck2 => Self::Ack2 { states: read_states(reader)? },
-            Verb::GossipShutdown if version >= MessagingVersion::V13 => Self::Shutdown { state: Some(EndpointState::read(reader)?) },
+            Verb::GossipDigestSyn => Self::Syn {
+                cluster: read_utf(reader)?,
+                partitioner: read_utf(reader)?,
+                digests: read_digests(reader)?,
+            },
+            Verb::GossipDigestAck => Self::Ack {
+                digests: read_digests(reader)?,
+                states: read_states(reader)?,
+            },
+            Verb::GossipDigestAck2 => Self::Ack2 {
+                states: read_states(reader)?,
+            },
+            Verb::GossipShutdown if version >= MessagingVersion::V13 => Self::Shutdown {
+                state: Some(EndpointState::read(reader)?),
+            },
             Verb::GossipShutdown => Self::Shutdown { state: None },
             Verb::EchoReq => Self::EchoRequest,
             Verb::EchoRsp => Self::EchoResponse,

@@ -86,9 +86,13 @@ impl Initiate {
             messaging => u32::from(messaging.id()),
         };
         let framing = u32::from(self.framing.id());
-        // Cassandra reads the requested version to choose the encoding of the address
-        let requested = u32::from(self.accept.max);
-        kind | ((framing & 1) << 2) | ((framing & 2) << 3) | (requested << 8) | (u32::from(self.accept.min) << 16) | (u32::from(self.accept.max) << 24)
+        // ignored since 4.0 but for the encoding of the address, the same in 12 and later; Cassandra too asks for 12
+        let requested = 12;
+        kind | ((framing & 1) << 2)
+            | ((framing & 2) << 3)
+            | (requested << 8)
+            | (u32::from(self.accept.min) << 16)
+            | (u32::from(self.accept.max) << 24)
     }
 
     /// Reads an Initiate from the start of `input`: `None` when more bytes are needed, else the
@@ -100,38 +104,73 @@ impl Initiate {
         }
         let magic = reader.u32()?;
         if magic != PROTOCOL_MAGIC {
-            return Err(DecodeError::invalid("protocol magic", format!("{magic:#010x}")));
+            return Err(DecodeError::invalid(
+                "protocol magic",
+                format!("{magic:#010x}"),
+            ));
         }
-        let Ok(flags) = reader.u32() else { return Ok(None) };
+        let Ok(flags) = reader.u32() else {
+            return Ok(None);
+        };
         let [max, min, requested, low] = flags.to_be_bytes();
         if max < 12 || requested < 12 {
-            return Err(DecodeError::invalid("messaging version (Cassandra before 4.0)", max.max(requested)));
+            return Err(DecodeError::invalid(
+                "messaging version (Cassandra before 4.0)",
+                max.max(requested),
+            ));
         }
         let framing = Framing::from_id(((low >> 2) & 1) | ((low >> 3) & 2))?;
-        let connection = if low & (1 << 3) != 0 { ConnectionType::Streaming } else { ConnectionType::from_id(low & 3)? };
+        let connection = if low & (1 << 3) != 0 {
+            ConnectionType::Streaming
+        } else {
+            ConnectionType::from_id(low & 3)?
+        };
         let from = match read_endpoint(&mut reader) {
             Ok(from) => from,
             Err(DecodeError::Truncated(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
         let covered = reader.position();
-        let Ok(read) = reader.u32() else { return Ok(None) };
+        let Ok(read) = reader.u32() else {
+            return Ok(None);
+        };
         let computed = crc32(&input[..covered]);
         if read != computed {
-            return Err(DecodeError::Checksum { what: "handshake", read, computed });
+            return Err(DecodeError::Checksum {
+                what: "handshake",
+                read,
+                computed,
+            });
         }
-        Ok(Some((Self { accept: VersionRange { min, max }, connection, framing, from }, reader.position())))
+        Ok(Some((
+            Self {
+                accept: VersionRange { min, max },
+                connection,
+                framing,
+                from,
+            },
+            reader.position(),
+        )))
     }
 
     /// What to answer, given the versions that we accept for this kind of connection. The answer is
     /// always sent; where `agreed` is an error the connection is then closed.
     pub fn respond(&self, ours: VersionRange) -> Response {
         let used = self.accept.max.min(ours.max).max(ours.min);
-        let accept = Accept { max: u32::from(ours.max), used: u32::from(used) };
+        let accept = Accept {
+            max: u32::from(ours.max),
+            used: u32::from(used),
+        };
         let agreed = if self.accept.min > ours.max || self.accept.max < ours.min {
-            Err(Refused { theirs: self.accept, ours })
+            Err(Refused {
+                theirs: self.accept,
+                ours,
+            })
         } else {
-            MessagingVersion::from_number(u32::from(used)).map_err(|_| Refused { theirs: self.accept, ours })
+            MessagingVersion::from_number(u32::from(used)).map_err(|_| Refused {
+                theirs: self.accept,
+                ours,
+            })
         };
         Response { accept, agreed }
     }
@@ -182,14 +221,21 @@ impl Accept {
         if reader.remaining() >= 4 {
             let max = reader.u32()?;
             if max < 12 {
-                return Err(DecodeError::invalid("messaging version (Cassandra before 4.0)", max));
+                return Err(DecodeError::invalid(
+                    "messaging version (Cassandra before 4.0)",
+                    max,
+                ));
             }
             if reader.remaining() == ACCEPT_BYTES - 4 {
                 let used = reader.u32()?;
                 let read = reader.u32()?;
                 let computed = crc32(&input[..8]);
                 if read != computed {
-                    return Err(DecodeError::Checksum { what: "handshake answer", read, computed });
+                    return Err(DecodeError::Checksum {
+                        what: "handshake answer",
+                        read,
+                        computed,
+                    });
                 }
                 return Ok(Some(Self { max, used }));
             }
@@ -199,7 +245,10 @@ impl Accept {
 
     /// The version of the connection, given what we said we accept.
     pub fn agreed(&self, ours: VersionRange) -> Result<MessagingVersion, Refused> {
-        let theirs = VersionRange { min: u8::try_from(self.used).unwrap_or(u8::MAX), max: u8::try_from(self.max).unwrap_or(u8::MAX) };
+        let theirs = VersionRange {
+            min: u8::try_from(self.used).unwrap_or(u8::MAX),
+            max: u8::try_from(self.max).unwrap_or(u8::MAX),
+        };
         match MessagingVersion::from_number(self.used) {
             Ok(version) if ours.contains(version.number()) => Ok(version),
             _ => Err(Refused { theirs, ours }),

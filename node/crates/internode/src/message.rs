@@ -74,13 +74,26 @@ impl Header {
     /// When it was created, in milliseconds since 1970, rebuilt with the receiver's clock; a time
     /// more than 15 minutes away from it is taken as a wrong clock and replaced by it.
     pub fn created_at_ms(&self, now_ms: i64) -> i64 {
-        let difference = self.created_ms.wrapping_sub(low_32_bits(now_ms)).cast_signed();
-        if difference.unsigned_abs() > 15 * 60 * 1000 { now_ms } else { now_ms.saturating_add(i64::from(difference)) }
+        let difference = self
+            .created_ms
+            .wrapping_sub(low_32_bits(now_ms))
+            .cast_signed();
+        if difference.unsigned_abs() > 15 * 60 * 1000 {
+            now_ms
+        } else {
+            now_ms.saturating_add(i64::from(difference))
+        }
     }
 
     /// Whom to answer: the endpoint named by RESPOND_TO, else the sender.
     pub fn respond_to(&self, sender: Endpoint) -> Endpoint {
-        let named = self.params.iter().find_map(|p| if let Param::RespondTo(endpoint) = p { Some(*endpoint) } else { None });
+        let named = self.params.iter().find_map(|p| {
+            if let Param::RespondTo(endpoint) = p {
+                Some(*endpoint)
+            } else {
+                None
+            }
+        });
         named.unwrap_or(sender)
     }
 }
@@ -102,24 +115,43 @@ pub struct Message {
 impl Message {
     /// A request or one-way message.
     pub fn new(id: u64, verb: Verb, payload: Bytes, now_ms: i64, timeouts: &Timeouts) -> Self {
-        Self { header: Header::new(id, verb, now_ms, timeouts), payload }
+        Self {
+            header: Header::new(id, verb, now_ms, timeouts),
+            payload,
+        }
     }
 
     /// The answer to `request`: its id, its verb's response verb, its remaining life.
     /// `None` when the verb is not a request.
     pub fn response_to(request: &Header, payload: Bytes, now_ms: i64) -> Option<Self> {
-        request.verb.response().map(|verb| Self::answer(request, verb, payload, now_ms))
+        request
+            .verb
+            .response()
+            .map(|verb| Self::answer(request, verb, payload, now_ms))
     }
 
     /// FAILURE_RSP to `request`.
-    pub fn failure_of(request: &Header, reason: crate::payload::FailureReason, now_ms: i64) -> Self {
+    pub fn failure_of(
+        request: &Header,
+        reason: crate::payload::FailureReason,
+        now_ms: i64,
+    ) -> Self {
         Self::answer(request, Verb::FailureRsp, reason.encode(), now_ms)
     }
 
     fn answer(request: &Header, verb: Verb, payload: Bytes, now_ms: i64) -> Self {
         let age = now_ms.saturating_sub(request.created_at_ms(now_ms));
-        let left = request.expires_after_ms.saturating_sub(u64::try_from(age).unwrap_or(0));
-        let header = Header { id: request.id, verb, created_ms: low_32_bits(now_ms), expires_after_ms: left, flags: Flags::default(), params: Vec::new() };
+        let left = request
+            .expires_after_ms
+            .saturating_sub(u64::try_from(age).unwrap_or(0));
+        let header = Header {
+            id: request.id,
+            verb,
+            created_ms: low_32_bits(now_ms),
+            expires_after_ms: left,
+            flags: Flags::default(),
+            params: Vec::new(),
+        };
         Self { header, payload }
     }
 
@@ -149,7 +181,17 @@ impl Message {
         let params = read_params(reader)?;
         let payload = reader.vint_bytes()?;
         let verb = known_verb(verb_id, id)?;
-        Ok(Self { header: Header { id, verb, created_ms, expires_after_ms, flags, params }, payload })
+        Ok(Self {
+            header: Header {
+                id,
+                verb,
+                created_ms,
+                expires_after_ms,
+                flags,
+                params,
+            },
+            payload,
+        })
     }
 
     /// The whole length of the message whose first bytes are `start`; [`Truncated`] when the header

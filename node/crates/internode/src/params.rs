@@ -73,8 +73,14 @@ impl Param {
             Self::RespondTo(endpoint) => write_endpoint(out, endpoint),
             Self::TraceSession(id) => write_uuid(out, *id),
             Self::TraceType(kind) => out.put_u8(*kind),
-            Self::TombstoneFail(n) | Self::TombstoneWarning(n) | Self::TooManyIndexesWarn(n) | Self::TooManyIndexesFail(n) => out.put_i32(*n),
-            Self::LocalReadSizeFail(n) | Self::LocalReadSizeWarn(n) | Self::RowIndexReadSizeFail(n) | Self::RowIndexReadSizeWarn(n) => out.put_i64(*n),
+            Self::TombstoneFail(n)
+            | Self::TombstoneWarning(n)
+            | Self::TooManyIndexesWarn(n)
+            | Self::TooManyIndexesFail(n) => out.put_i32(*n),
+            Self::LocalReadSizeFail(n)
+            | Self::LocalReadSizeWarn(n)
+            | Self::RowIndexReadSizeFail(n)
+            | Self::RowIndexReadSizeWarn(n) => out.put_i64(*n),
             Self::CustomMap(entries) => {
                 vint::write_unsigned(out, entries.len() as u64);
                 for (key, value) in entries {
@@ -117,7 +123,9 @@ fn read_targets(reader: &mut Reader) -> Result<Vec<(Endpoint, u64)>, DecodeError
     if count > reader.remaining() as u64 / 8 {
         return Err(DecodeError::invalid("count of forwarding targets", count));
     }
-    (0..count).map(|_| Ok((read_endpoint(reader)?, reader.unsigned_vint()?))).collect()
+    (0..count)
+        .map(|_| Ok((read_endpoint(reader)?, reader.unsigned_vint()?)))
+        .collect()
 }
 
 fn read_custom(reader: &mut Reader) -> Result<BTreeMap<String, Bytes>, DecodeError> {
@@ -125,7 +133,9 @@ fn read_custom(reader: &mut Reader) -> Result<BTreeMap<String, Bytes>, DecodeErr
     if count > reader.remaining() as u64 / 3 {
         return Err(DecodeError::invalid("count of custom parameters", count));
     }
-    (0..count).map(|_| Ok((read_utf(reader)?, reader.vint_bytes()?))).collect()
+    (0..count)
+        .map(|_| Ok((read_utf(reader)?, reader.vint_bytes()?)))
+        .collect()
 }
 
 /// Writes the parameters of a header.

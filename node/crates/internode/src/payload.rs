@@ -64,7 +64,11 @@ impl FailureReason {
     /// Reads the payload.
     pub fn decode(payload: Bytes) -> Result<Self, DecodeError> {
         let code = Reader::new(payload).unsigned_vint()?;
-        Ok(usize::try_from(code).ok().and_then(|code| Self::ALL.get(code)).copied().unwrap_or(Self::Unknown))
+        Ok(usize::try_from(code)
+            .ok()
+            .and_then(|code| Self::ALL.get(code))
+            .copied()
+            .unwrap_or(Self::Unknown))
     }
 }
 
@@ -120,7 +124,12 @@ impl SnapshotCommand {
     /// Reads the payload.
     pub fn decode(payload: Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(payload);
-        Ok(Self { keyspace: read_utf(&mut reader)?, table: read_utf(&mut reader)?, name: read_utf(&mut reader)?, clear: read_bool(&mut reader)? })
+        Ok(Self {
+            keyspace: read_utf(&mut reader)?,
+            table: read_utf(&mut reader)?,
+            name: read_utf(&mut reader)?,
+            clear: read_bool(&mut reader)?,
+        })
     }
 }
 
@@ -145,7 +154,10 @@ impl TruncateRequest {
     /// Reads the payload.
     pub fn decode(payload: Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(payload);
-        Ok(Self { keyspace: read_utf(&mut reader)?, table: read_utf(&mut reader)? })
+        Ok(Self {
+            keyspace: read_utf(&mut reader)?,
+            table: read_utf(&mut reader)?,
+        })
     }
 }
 
@@ -173,6 +185,10 @@ impl TruncateResponse {
     /// Reads the payload.
     pub fn decode(payload: Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(payload);
-        Ok(Self { keyspace: read_utf(&mut reader)?, table: read_utf(&mut reader)?, success: read_bool(&mut reader)? })
+        Ok(Self {
+            keyspace: read_utf(&mut reader)?,
+            table: read_utf(&mut reader)?,
+            success: read_bool(&mut reader)?,
+        })
     }
 }

@@ -23,7 +23,12 @@ pub struct OutboundMessages {
 impl OutboundMessages {
     /// For a connection of this framing.
     pub fn new(framing: Framing) -> Self {
-        Self { encoder: FrameEncoder::new(framing), max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES, open: Vec::new(), ready: BytesMut::new() }
+        Self {
+            encoder: FrameEncoder::new(framing),
+            max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
+            open: Vec::new(),
+            ready: BytesMut::new(),
+        }
     }
 
     /// With another limit than [`DEFAULT_MAX_MESSAGE_BYTES`].
@@ -42,7 +47,10 @@ impl OutboundMessages {
     /// Adds a message that [`Message::encode`] wrote.
     pub fn push_encoded(&mut self, message: &[u8]) -> Result<(), EncodeError> {
         if message.len() > self.max_message_bytes {
-            return Err(EncodeError::Oversized { size_bytes: message.len() as u64, limit_bytes: self.max_message_bytes as u64 });
+            return Err(EncodeError::Oversized {
+                size_bytes: message.len() as u64,
+                limit_bytes: self.max_message_bytes as u64,
+            });
         }
         if self.open.len() + message.len() > MAX_PAYLOAD_BYTES {
             self.close_frame();
@@ -94,7 +102,12 @@ pub struct InboundMessages {
 impl InboundMessages {
     /// For a connection of this framing.
     pub fn new(framing: Framing) -> Self {
-        Self { frames: FrameDecoder::new(framing), max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES, current: None, partial: None }
+        Self {
+            frames: FrameDecoder::new(framing),
+            max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
+            current: None,
+            partial: None,
+        }
     }
 
     /// With another limit than [`DEFAULT_MAX_MESSAGE_BYTES`].
@@ -128,10 +141,15 @@ impl InboundMessages {
                 }
                 self.current = None;
             }
-            let Some(frame) = self.frames.next_frame()? else { return Ok(None) };
+            let Some(frame) = self.frames.next_frame()? else {
+                return Ok(None);
+            };
             if frame.self_contained {
                 if self.partial.is_some() {
-                    return Err(DecodeError::invalid("frame", "self-contained inside a large message"));
+                    return Err(DecodeError::invalid(
+                        "frame",
+                        "self-contained inside a large message",
+                    ));
                 }
                 self.current = Some(Reader::new(frame.payload));
             } else if let Some(message) = self.large_part(frame)? {
@@ -143,7 +161,10 @@ impl InboundMessages {
     fn large_part(&mut self, frame: Frame) -> Result<Option<Message>, DecodeError> {
         let partial = match self.partial.as_mut() {
             Some(partial) => partial,
-            None => self.partial.insert(Partial { wanted: self.checked_length(&frame.payload)?, bytes: BytesMut::new() }),
+            None => self.partial.insert(Partial {
+                wanted: self.checked_length(&frame.payload)?,
+                bytes: BytesMut::new(),
+            }),
         };
         partial.bytes.extend_from_slice(&frame.payload);
         if partial.bytes.len() < partial.wanted {
@@ -153,7 +174,10 @@ impl InboundMessages {
         let whole = std::mem::take(&mut partial.bytes).freeze();
         self.partial = None;
         if surplus > 0 {
-            return Err(DecodeError::invalid("large message", format!("{surplus} bytes beyond its end")));
+            return Err(DecodeError::invalid(
+                "large message",
+                format!("{surplus} bytes beyond its end"),
+            ));
         }
         Message::decode(&mut Reader::new(whole)).map(Some)
     }
@@ -163,7 +187,10 @@ impl InboundMessages {
         let size_bytes = Message::length_of(start)?;
         match usize::try_from(size_bytes) {
             Ok(size) if size <= self.max_message_bytes => Ok(size),
-            _ => Err(DecodeError::Oversized { size_bytes, limit_bytes: self.max_message_bytes as u64 }),
+            _ => Err(DecodeError::Oversized {
+                size_bytes,
+                limit_bytes: self.max_message_bytes as u64,
+            }),
         }
     }
 }

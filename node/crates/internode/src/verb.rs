@@ -91,14 +91,24 @@ enum Role {
 }
 
 macro_rules! role {
-    (response) => { Role::Response };
-    (oneway) => { Role::OneWay };
-    (request($response:ident)) => { Role::Request(Verb::$response) };
+    (response) => {
+        Role::Response
+    };
+    (oneway) => {
+        Role::OneWay
+    };
+    (request($response:ident)) => {
+        Role::Request(Verb::$response)
+    };
 }
 
 macro_rules! urgency {
-    (urgent) => { true };
-    (sized) => { false };
+    (urgent) => {
+        true
+    };
+    (sized) => {
+        false
+    };
 }
 
 macro_rules! verbs {
@@ -261,7 +271,10 @@ impl std::fmt::Display for Verb {
 
 /// The verb of a decoded number, or an error that keeps the message's id for the log.
 pub(crate) fn known_verb(verb_id: u64, message_id: u64) -> Result<Verb, DecodeError> {
-    Verb::from_id(verb_id).ok_or(DecodeError::UnknownVerb { verb_id, message_id })
+    Verb::from_id(verb_id).ok_or(DecodeError::UnknownVerb {
+        verb_id,
+        message_id,
+    })
 }
 
 #[cfg(test)]
@@ -284,9 +297,15 @@ mod tests {
 
     #[test]
     fn size_and_urgency_choose_the_connection() {
-        assert_eq!(Verb::GossipDigestSyn.connection(100), ConnectionType::Urgent);
+        assert_eq!(
+            Verb::GossipDigestSyn.connection(100),
+            ConnectionType::Urgent
+        );
         assert_eq!(Verb::ReadReq.connection(100), ConnectionType::Small);
         assert_eq!(Verb::ReadRsp.connection(1 << 20), ConnectionType::Large);
-        assert_eq!(Timeouts::default().of(Verb::GossipDigestSyn.timeout_kind()), Duration::from_secs(300));
+        assert_eq!(
+            Timeouts::default().of(Verb::GossipDigestSyn.timeout_kind()),
+            Duration::from_secs(300)
+        );
     }
 }

@@ -50,7 +50,8 @@ pub fn write_utf(out: &mut impl BufMut, text: &str) -> Result<(), EncodeError> {
             }
         }
     }
-    let length = u16::try_from(encoded.len()).map_err(|_| EncodeError::TextTooLong(encoded.len()))?;
+    let length =
+        u16::try_from(encoded.len()).map_err(|_| EncodeError::TextTooLong(encoded.len()))?;
     out.put_u16(length);
     out.put_slice(&encoded);
     Ok(())
@@ -66,7 +67,12 @@ pub fn read_utf(reader: &mut Reader) -> Result<String, DecodeError> {
     let mut units = Vec::with_capacity(bytes.len());
     let mut rest = bytes.iter().map(|b| u16::from(*b));
     while let Some(first) = rest.next() {
-        let mut more = || rest.next().filter(|b| b & 0xc0 == 0x80).map(|b| b & 0x3f).ok_or_else(bad);
+        let mut more = || {
+            rest.next()
+                .filter(|b| b & 0xc0 == 0x80)
+                .map(|b| b & 0x3f)
+                .ok_or_else(bad)
+        };
         units.push(match first {
             0x00..=0x7f => first,
             0xc0..=0xdf => ((first & 0x1f) << 6) | more()?,
@@ -99,9 +105,15 @@ pub fn read_bool(reader: &mut Reader) -> Result<bool, DecodeError> {
 
 /// Reads a 32-bit count of items of at least `item_bytes` bytes each; refused when the input cannot
 /// hold so many, so that callers may allocate for it.
-pub fn read_count(reader: &mut Reader, item_bytes: usize, what: &'static str) -> Result<usize, DecodeError> {
+pub fn read_count(
+    reader: &mut Reader,
+    item_bytes: usize,
+    what: &'static str,
+) -> Result<usize, DecodeError> {
     let count = reader.i32()?;
-    let fits = usize::try_from(count).ok().filter(|n| n.saturating_mul(item_bytes) <= reader.remaining());
+    let fits = usize::try_from(count)
+        .ok()
+        .filter(|n| n.saturating_mul(item_bytes) <= reader.remaining());
     fits.ok_or_else(|| DecodeError::invalid(what, count))
 }
 
