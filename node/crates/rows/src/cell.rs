@@ -22,14 +22,36 @@ pub struct Cell {
 
 impl Cell {
     /// A live cell; with a TTL other than 0 it expires.
-    pub fn live(timestamp: TimestampMicros, ttl: i32, now: NowInSeconds, path: Option<Bytes>, value: Bytes) -> Self {
-        let local_deletion_time = if ttl == NO_TTL { NO_DELETION_TIME } else { expiration(now, ttl) };
-        Self { timestamp, ttl, local_deletion_time, path, value }
+    pub fn live(
+        timestamp: TimestampMicros,
+        ttl: i32,
+        now: NowInSeconds,
+        path: Option<Bytes>,
+        value: Bytes,
+    ) -> Self {
+        let local_deletion_time = if ttl == NO_TTL {
+            NO_DELETION_TIME
+        } else {
+            expiration(now, ttl)
+        };
+        Self {
+            timestamp,
+            ttl,
+            local_deletion_time,
+            path,
+            value,
+        }
     }
 
     /// A tombstone made at `now`.
     pub fn tombstone(timestamp: TimestampMicros, now: NowInSeconds, path: Option<Bytes>) -> Self {
-        Self { timestamp, ttl: NO_TTL, local_deletion_time: now, path, value: Bytes::new() }
+        Self {
+            timestamp,
+            ttl: NO_TTL,
+            local_deletion_time: now,
+            path,
+            value: Bytes::new(),
+        }
     }
 
     /// Whether it was written as a tombstone.
@@ -44,12 +66,13 @@ impl Cell {
 
     /// Whether it holds a value at `now`.
     pub fn is_live(&self, now: NowInSeconds) -> bool {
-        self.local_deletion_time == NO_DELETION_TIME || (self.is_expiring() && now < self.local_deletion_time)
+        self.local_deletion_time == NO_DELETION_TIME
+            || (self.is_expiring() && now < self.local_deletion_time)
     }
 
     /// The one of two regular cells of the same place that wins (Cassandra's `Cells.reconcile`):
     /// newer; then tombstone or expiring over plain; then tombstone over expiring; then the later
-    /// deletion time; then the larger value.
+    /// deletion time; then the smaller TTL; then the larger value.
     #[must_use]
     pub fn reconcile(self, other: Self) -> Self {
         match self.order(&other) {
@@ -65,8 +88,8 @@ impl Cell {
             .then_with(|| mortal(self).cmp(&mortal(other)))
             .then_with(|| self.is_tombstone().cmp(&other.is_tombstone()))
             .then_with(|| self.local_deletion_time.cmp(&other.local_deletion_time))
-            .then_with(|| self.value.cmp(&other.value))
             .then_with(|| other.ttl.cmp(&self.ttl))
+            .then_with(|| self.value.cmp(&other.value))
     }
 }
 
@@ -103,5 +126,37 @@ impl ColumnData {
             Self::Simple(cell) => std::slice::from_ref(cell),
             Self::Complex(data) => &data.cells,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(timestamp: i64, ttl: i32, now: i64, value: &'static str) -> Cell {
+        Cell::live(
+            timestamp,
+            ttl,
+            now,
+            None,
+            Bytes::from_static(value.as_bytes()),
+        )
+    }
+
+    #[track_caller]
+    fn check(loser: &Cell, winner: &Cell) {
+        assert_eq!(&loser.clone().reconcile(winner.clone()), winner);
+        assert_eq!(&winner.clone().reconcile(loser.clone()), winner);
+    }
+
+    #[test]
+    fn equal_timestamps_are_decided_as_cassandra_decides() {
+        check(&cell(1, 0, 0, "z"), &cell(2, 0, 0, "a"));
+        check(&cell(1, 0, 0, "a"), &cell(1, 0, 0, "b"));
+        check(&cell(1, 0, 0, "z"), &cell(1, 10, 0, "a"));
+        check(&cell(1, 10, 0, "z"), &Cell::tombstone(1, 0, None));
+        check(&Cell::tombstone(1, 5, None), &Cell::tombstone(1, 6, None));
+        // the same expiration reached by a smaller TTL: the later write, whatever its value
+        check(&cell(1, 20, 0, "z"), &cell(1, 10, 10, "a"));
     }
 }

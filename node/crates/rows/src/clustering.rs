@@ -61,11 +61,14 @@ impl PrefixKind {
     /// Where it stands against a clustering that starts with the same values: before, at, after.
     pub fn against_clustering(self) -> Ordering {
         match self {
-            Self::ExclusiveEnd | Self::InclusiveStart | Self::ExclusiveEndInclusiveStart | Self::Static => {
-                Ordering::Less
-            }
+            Self::ExclusiveEnd
+            | Self::InclusiveStart
+            | Self::ExclusiveEndInclusiveStart
+            | Self::Static => Ordering::Less,
             Self::Clustering => Ordering::Equal,
-            Self::InclusiveEndExclusiveStart | Self::InclusiveEnd | Self::ExclusiveStart => Ordering::Greater,
+            Self::InclusiveEndExclusiveStart | Self::InclusiveEnd | Self::ExclusiveStart => {
+                Ordering::Greater
+            }
         }
     }
 
@@ -93,7 +96,10 @@ impl PrefixKind {
 
     /// Whether it both ends and starts a range.
     pub fn is_boundary(self) -> bool {
-        matches!(self, Self::ExclusiveEndInclusiveStart | Self::InclusiveEndExclusiveStart)
+        matches!(
+            self,
+            Self::ExclusiveEndInclusiveStart | Self::InclusiveEndExclusiveStart
+        )
     }
 }
 
@@ -109,22 +115,40 @@ pub struct ClusteringBound {
 impl ClusteringBound {
     /// Before every row.
     pub fn bottom() -> Self {
-        Self { kind: PrefixKind::InclusiveStart, values: Vec::new() }
+        Self {
+            kind: PrefixKind::InclusiveStart,
+            values: Vec::new(),
+        }
     }
 
     /// After every row.
     pub fn top() -> Self {
-        Self { kind: PrefixKind::InclusiveEnd, values: Vec::new() }
+        Self {
+            kind: PrefixKind::InclusiveEnd,
+            values: Vec::new(),
+        }
     }
 
     /// Order of two bounds in this table.
     pub fn compare(&self, other: &Self, table: &TableMetadata) -> Ordering {
-        compare_prefixes(self.kind, &self.values, other.kind, &other.values, table.clustering())
+        compare_prefixes(
+            self.kind,
+            &self.values,
+            other.kind,
+            &other.values,
+            table.clustering(),
+        )
     }
 
     /// Order against a row's clustering.
     pub fn compare_to_row(&self, row: &Clustering, table: &TableMetadata) -> Ordering {
-        compare_prefixes(self.kind, &self.values, PrefixKind::Clustering, &row.0, table.clustering())
+        compare_prefixes(
+            self.kind,
+            &self.values,
+            PrefixKind::Clustering,
+            &row.0,
+            table.clustering(),
+        )
     }
 }
 
@@ -140,7 +164,10 @@ pub struct Slice {
 impl Slice {
     /// Everything.
     pub fn all() -> Self {
-        Self { start: ClusteringBound::bottom(), end: ClusteringBound::top() }
+        Self {
+            start: ClusteringBound::bottom(),
+            end: ClusteringBound::top(),
+        }
     }
 
     /// Whether a row is within.
@@ -157,7 +184,11 @@ fn compare_value(a: Option<&Bytes>, b: Option<&Bytes>, column: &Column) -> Order
         (Some(_), None) => Ordering::Greater,
         (Some(a), Some(b)) => column.cql_type.compare(a, b),
     };
-    if column.reversed { order.reverse() } else { order }
+    if column.reversed {
+        order.reverse()
+    } else {
+        order
+    }
 }
 
 fn compare_values(a: &[Option<Bytes>], b: &[Option<Bytes>], columns: &[Column]) -> Ordering {
@@ -191,9 +222,13 @@ pub fn compare_prefixes(
 
 fn rank(kind: PrefixKind) -> u8 {
     match kind {
-        PrefixKind::ExclusiveEnd | PrefixKind::InclusiveStart | PrefixKind::ExclusiveEndInclusiveStart => 0,
+        PrefixKind::ExclusiveEnd
+        | PrefixKind::InclusiveStart
+        | PrefixKind::ExclusiveEndInclusiveStart => 0,
         PrefixKind::Static => 1,
         PrefixKind::Clustering => 2,
-        PrefixKind::InclusiveEndExclusiveStart | PrefixKind::InclusiveEnd | PrefixKind::ExclusiveStart => 3,
+        PrefixKind::InclusiveEndExclusiveStart
+        | PrefixKind::InclusiveEnd
+        | PrefixKind::ExclusiveStart => 3,
     }
 }

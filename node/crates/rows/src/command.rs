@@ -92,12 +92,18 @@ impl DataRange {
         let after_start = match &self.start {
             PartitionPosition::MinOf(token) => key.token >= *token,
             PartitionPosition::MaxOf(token) => key.token > *token,
-            PartitionPosition::Key { key: start, inclusive } => key > start || (*inclusive && key == start),
+            PartitionPosition::Key {
+                key: start,
+                inclusive,
+            } => key > start || (*inclusive && key == start),
         };
         let before_end = match &self.end {
             PartitionPosition::MinOf(token) => *token == Token::MINIMUM || key.token < *token,
             PartitionPosition::MaxOf(token) => key.token <= *token,
-            PartitionPosition::Key { key: end, inclusive } => key < end || (*inclusive && key == end),
+            PartitionPosition::Key {
+                key: end,
+                inclusive,
+            } => key < end || (*inclusive && key == end),
         };
         after_start && before_end
     }
@@ -125,7 +131,10 @@ pub enum ClusteringFilter {
 impl ClusteringFilter {
     /// Every row in clustering order.
     pub fn all() -> Self {
-        Self::Slices { slices: vec![Slice::all()], reversed: false }
+        Self::Slices {
+            slices: vec![Slice::all()],
+            reversed: false,
+        }
     }
 
     /// Whether rows are returned in reverse.
@@ -139,9 +148,9 @@ impl ClusteringFilter {
     pub fn includes(&self, row: &Clustering, table: &TableMetadata) -> bool {
         match self {
             Self::Slices { slices, .. } => slices.iter().any(|slice| slice.includes(row, table)),
-            Self::Names { clusterings, .. } => {
-                clusterings.binary_search_by(|wanted| wanted.compare(row, table)).is_ok()
-            }
+            Self::Names { clusterings, .. } => clusterings
+                .binary_search_by(|wanted| wanted.compare(row, table))
+                .is_ok(),
         }
     }
 }
@@ -225,8 +234,12 @@ pub struct DataLimits {
 
 impl DataLimits {
     /// No limit.
-    pub const NONE: Self =
-        Self { rows: u32::MAX, per_partition: u32::MAX, distinct: false, first_partition_returned: 0 };
+    pub const NONE: Self = Self {
+        rows: u32::MAX,
+        per_partition: u32::MAX,
+        distinct: false,
+        first_partition_returned: 0,
+    };
 
     /// At most this many rows.
     pub fn rows(rows: u32) -> Self {

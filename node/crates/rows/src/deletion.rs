@@ -18,7 +18,10 @@ pub struct DeletionTime {
 
 impl DeletionTime {
     /// No deletion.
-    pub const LIVE: Self = Self { marked_for_delete_at: i64::MIN, local_deletion_time: NO_DELETION_TIME };
+    pub const LIVE: Self = Self {
+        marked_for_delete_at: i64::MIN,
+        local_deletion_time: NO_DELETION_TIME,
+    };
 
     /// Whether there is no deletion.
     pub fn is_live(&self) -> bool {
@@ -32,7 +35,8 @@ impl DeletionTime {
 
     /// Whether it wins over `other`: newer, or equally new and made later.
     pub fn supersedes(&self, other: &Self) -> bool {
-        (self.marked_for_delete_at, self.local_deletion_time) > (other.marked_for_delete_at, other.local_deletion_time)
+        (self.marked_for_delete_at, self.local_deletion_time)
+            > (other.marked_for_delete_at, other.local_deletion_time)
             && !self.is_live()
             || (other.is_live() && !self.is_live())
     }
@@ -69,15 +73,25 @@ pub struct LivenessInfo {
 
 impl LivenessInfo {
     /// No liveness.
-    pub const EMPTY: Self =
-        Self { timestamp: NO_TIMESTAMP, ttl: NO_TTL, local_expiration_time: NO_DELETION_TIME };
+    pub const EMPTY: Self = Self {
+        timestamp: NO_TIMESTAMP,
+        ttl: NO_TTL,
+        local_expiration_time: NO_DELETION_TIME,
+    };
 
     /// Liveness of a row inserted at `timestamp`.
     pub fn new(timestamp: TimestampMicros, ttl: i32, now: NowInSeconds) -> Self {
         if ttl == NO_TTL {
-            Self { timestamp, ..Self::EMPTY }
+            Self {
+                timestamp,
+                ..Self::EMPTY
+            }
         } else {
-            Self { timestamp, ttl, local_expiration_time: expiration(now, ttl) }
+            Self {
+                timestamp,
+                ttl,
+                local_expiration_time: expiration(now, ttl),
+            }
         }
     }
 
@@ -111,7 +125,8 @@ impl LivenessInfo {
         if self.is_expiring() != other.is_expiring() {
             return self.is_expiring();
         }
-        self.local_expiration_time > other.local_expiration_time
+        // the last comparison is ours: Cassandra leaves it to the order of arrival
+        (self.local_expiration_time, other.ttl) > (other.local_expiration_time, self.ttl)
     }
 }
 
@@ -123,5 +138,6 @@ impl Default for LivenessInfo {
 
 /// When something written at `now` with this TTL expires; capped as Cassandra's default policy caps.
 pub fn expiration(now: NowInSeconds, ttl: i32) -> NowInSeconds {
-    now.saturating_add(i64::from(ttl)).min(helenus_schema::table::MAX_DELETION_TIME)
+    now.saturating_add(i64::from(ttl))
+        .min(helenus_schema::table::MAX_DELETION_TIME)
 }

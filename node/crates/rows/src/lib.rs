@@ -12,15 +12,21 @@ pub mod cell;
 pub mod clustering;
 pub mod command;
 pub mod deletion;
+pub mod limits;
+pub mod merge;
 pub mod partition;
 pub mod row;
+pub mod source;
 
 pub use cell::{Cell, ColumnData, ComplexData};
 pub use clustering::{Clustering, ClusteringBound, PrefixKind, Slice};
 pub use command::{
-    ClusteringFilter, ColumnFilter, DataLimits, DataRange, Operator, PartitionPosition, ReadCommand, ReadKind,
-    RowFilter, RowFilterExpression,
+    ClusteringFilter, ColumnFilter, DataLimits, DataRange, Operator, PartitionPosition,
+    ReadCommand, ReadKind, RowFilter, RowFilterExpression,
 };
 pub use deletion::{DeletionTime, LivenessInfo};
+pub use limits::{LimitCounter, Purger};
+pub use merge::{merge_partitions, merge_sources};
 pub use partition::{Mutation, Partition, PartitionUpdate, RangeTombstoneMarker, Unfiltered};
 pub use row::Row;
+pub use source::{PartitionSource, Unfiltereds};

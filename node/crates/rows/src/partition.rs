@@ -61,7 +61,12 @@ pub struct Partition {
 impl Partition {
     /// An empty partition.
     pub fn new(key: DecoratedKey) -> Self {
-        Self { key, deletion: DeletionTime::LIVE, static_row: Row::default(), unfiltereds: Vec::new() }
+        Self {
+            key,
+            deletion: DeletionTime::LIVE,
+            static_row: Row::default(),
+            unfiltereds: Vec::new(),
+        }
     }
 
     /// Whether it says nothing at all.
@@ -98,6 +103,10 @@ pub struct Mutation {
 impl Mutation {
     /// A mutation of one update.
     pub fn of(update: PartitionUpdate) -> Self {
-        Self { keyspace: update.table.keyspace.clone(), key: update.partition.key.clone(), updates: vec![update] }
+        Self {
+            keyspace: update.table.keyspace.clone(),
+            key: update.partition.key.clone(),
+            updates: vec![update],
+        }
     }
 }

@@ -23,7 +23,10 @@ pub struct Row {
 impl Row {
     /// An empty row at this clustering.
     pub fn new(clustering: Clustering) -> Self {
-        Self { clustering, ..Self::default() }
+        Self {
+            clustering,
+            ..Self::default()
+        }
     }
 
     /// Whether it says nothing at all.
@@ -33,7 +36,10 @@ impl Row {
 
     /// The data of a column.
     pub fn column(&self, id: ColumnId) -> Option<&ColumnData> {
-        self.columns.binary_search_by_key(&id, |entry| entry.0).ok().map(|at| &self.columns[at].1)
+        self.columns
+            .binary_search_by_key(&id, |entry| entry.0)
+            .ok()
+            .map(|at| &self.columns[at].1)
     }
 
     /// The live cell of a single-cell column at `now`.
@@ -52,7 +58,10 @@ impl Row {
     /// Adds a cell, reconciling it with one already there.
     pub fn add_cell(&mut self, table: &TableMetadata, id: ColumnId, cell: Cell) {
         let data = if cell.path.is_some() {
-            ColumnData::Complex(ComplexData { deletion: DeletionTime::LIVE, cells: vec![cell] })
+            ColumnData::Complex(ComplexData {
+                deletion: DeletionTime::LIVE,
+                cells: vec![cell],
+            })
         } else {
             ColumnData::Simple(cell)
         };
@@ -60,15 +69,30 @@ impl Row {
     }
 
     /// Adds a deletion of a whole multi-cell column.
-    pub fn add_complex_deletion(&mut self, table: &TableMetadata, id: ColumnId, deletion: DeletionTime) {
-        self.add_data(table, id, ColumnData::Complex(ComplexData { deletion, cells: Vec::new() }));
+    pub fn add_complex_deletion(
+        &mut self,
+        table: &TableMetadata,
+        id: ColumnId,
+        deletion: DeletionTime,
+    ) {
+        self.add_data(
+            table,
+            id,
+            ColumnData::Complex(ComplexData {
+                deletion,
+                cells: Vec::new(),
+            }),
+        );
     }
 
     fn add_data(&mut self, table: &TableMetadata, id: ColumnId, data: ColumnData) {
         match self.columns.binary_search_by_key(&id, |entry| entry.0) {
             Err(at) => self.columns.insert(at, (id, data)),
             Ok(at) => {
-                let present = std::mem::replace(&mut self.columns[at].1, ColumnData::Complex(ComplexData::default()));
+                let present = std::mem::replace(
+                    &mut self.columns[at].1,
+                    ColumnData::Complex(ComplexData::default()),
+                );
                 self.columns[at].1 = merge_data(table, id, present, data);
             }
         }
@@ -82,17 +106,21 @@ impl Row {
         }
         let mine = std::mem::take(&mut self.columns);
         self.columns = merge_columns(mine, other.columns, table);
-        self.shadow(self.deletion);
+        self.drop_deleted(self.deletion);
     }
 
-    /// Drops what `deletion` (the row's own, or one of its range or partition) deletes. A row
-    /// deletion that `deletion` supersedes goes too, unless it is that deletion itself.
+    /// Drops what the deletion of an enclosing range or partition deletes: cells, liveness, and a
+    /// row deletion that does not supersede it.
     pub fn shadow(&mut self, deletion: DeletionTime) {
+        if !deletion.is_live() && !self.deletion.supersedes(&deletion) {
+            self.deletion = DeletionTime::LIVE;
+            self.drop_deleted(deletion);
+        }
+    }
+
+    fn drop_deleted(&mut self, deletion: DeletionTime) {
         if deletion.is_live() {
             return;
-        }
-        if deletion.supersedes(&self.deletion) {
-            self.deletion = DeletionTime::LIVE;
         }
         if deletion.deletes(self.liveness.timestamp) {
             self.liveness = LivenessInfo::EMPTY;
@@ -103,7 +131,9 @@ impl Row {
                 if !complex.deletion.supersedes(&deletion) {
                     complex.deletion = DeletionTime::LIVE;
                 }
-                complex.cells.retain(|cell| !deletion.deletes(cell.timestamp));
+                complex
+                    .cells
+                    .retain(|cell| !deletion.deletes(cell.timestamp));
                 !complex.cells.is_empty() || !complex.deletion.is_live()
             }
         });
@@ -142,16 +172,28 @@ fn merge_columns(
 fn merge_data(table: &TableMetadata, id: ColumnId, a: ColumnData, b: ColumnData) -> ColumnData {
     match (a, b) {
         (ColumnData::Simple(a), ColumnData::Simple(b)) => ColumnData::Simple(a.reconcile(b)),
-        (ColumnData::Complex(a), ColumnData::Complex(b)) => ColumnData::Complex(merge_complex(table, id, a, b)),
+        (ColumnData::Complex(a), ColumnData::Complex(b)) => {
+            ColumnData::Complex(merge_complex(table, id, a, b))
+        }
         // a column cannot be both; a dropped and re-added one may: the multi-cell form is newer or wins
-        (ColumnData::Complex(data), _) | (_, ColumnData::Complex(data)) => ColumnData::Complex(data),
+        (ColumnData::Complex(data), _) | (_, ColumnData::Complex(data)) => {
+            ColumnData::Complex(data)
+        }
     }
 }
 
-fn merge_complex(table: &TableMetadata, id: ColumnId, a: ComplexData, b: ComplexData) -> ComplexData {
+fn merge_complex(
+    table: &TableMetadata,
+    id: ColumnId,
+    a: ComplexData,
+    b: ComplexData,
+) -> ComplexData {
     let deletion = a.deletion.max(b.deletion);
     let mut cells = Vec::with_capacity(a.cells.len() + b.cells.len());
-    let (mut left, mut right) = (a.cells.into_iter().peekable(), b.cells.into_iter().peekable());
+    let (mut left, mut right) = (
+        a.cells.into_iter().peekable(),
+        b.cells.into_iter().peekable(),
+    );
     loop {
         let order = match (left.peek(), right.peek()) {
             (Some(a), Some(b)) => compare_paths(table, id, a, b),
