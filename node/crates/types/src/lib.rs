@@ -7,11 +7,13 @@
 //! T3: tokens are Cassandra's own Murmur3 (signed tail bytes), never `i64::MIN` for a key.
 
 pub mod byte_comparable;
+pub mod calendar;
 mod compare;
 pub mod composite;
 pub mod consistency;
 pub mod cql_name;
 pub mod cql_type;
+mod duration_text;
 pub mod elements;
 pub mod endpoint;
 pub mod java_name;
