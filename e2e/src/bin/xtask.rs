@@ -57,7 +57,7 @@ fn run() -> Result<ExitCode> {
         Command::Kubectl(options) => {
             return kubernetes::Region::open(&options.region)?.kubectl_interactive(&options.arguments);
         }
-        Command::Image(options) => image::build(&options).map(|_| ()),
+        Command::Image(options) => image::build(&options).map(|_archives| ()),
         Command::Test(options) => ci::run(&options),
         Command::Kubernetes(command) => kubernetes::command::run(&command),
         Command::BoxInit { spec } => kubernetes::box_init::run(&spec),
