@@ -9,10 +9,16 @@ use helenus_types::{Reader, vint};
 const BLOCK: usize = 32;
 
 /// Writes a value: as it is when its type has a fixed length, else behind its length.
-pub fn encode_value(value: &[u8], fixed: Option<usize>, out: &mut impl BufMut) -> Result<(), CodecError> {
+pub fn encode_value(
+    value: &[u8],
+    fixed: Option<usize>,
+    out: &mut impl BufMut,
+) -> Result<(), CodecError> {
     match fixed {
         Some(length) if length != value.len() => {
-            return Err(CodecError::Invalid("a value does not have the length of its type"));
+            return Err(CodecError::Invalid(
+                "a value does not have the length of its type",
+            ));
         }
         Some(_) => {}
         None => vint::write_unsigned(out, value.len() as u64),
@@ -39,11 +45,14 @@ pub fn encode_values(
         return Err(CodecError::Invalid("more clustering values than columns"));
     }
     for (block, types) in values.chunks(BLOCK).zip(lengths.chunks(BLOCK)) {
-        let header = block.iter().enumerate().fold(0_u64, |header, (at, value)| match value {
-            None => header | (2 << (2 * at)),
-            Some(bytes) if bytes.is_empty() => header | (1 << (2 * at)),
-            Some(_) => header,
-        });
+        let header = block
+            .iter()
+            .enumerate()
+            .fold(0_u64, |header, (at, value)| match value {
+                None => header | (2 << (2 * at)),
+                Some(bytes) if bytes.is_empty() => header | (1 << (2 * at)),
+                Some(_) => header,
+            });
         vint::write_unsigned(out, header);
         for (value, fixed) in block.iter().zip(types) {
             if let Some(bytes) = value.as_ref().filter(|bytes| !bytes.is_empty()) {
@@ -83,7 +92,8 @@ pub fn encode_bound(
     lengths: &[Option<usize>],
     out: &mut impl BufMut,
 ) -> Result<(), CodecError> {
-    let count = u16::try_from(bound.values.len()).map_err(|_| CodecError::Invalid("too many clustering values"))?;
+    let count = u16::try_from(bound.values.len())
+        .map_err(|_| CodecError::Invalid("too many clustering values"))?;
     out.put_u8(bound.kind.ordinal());
     out.put_u16(count);
     encode_values(&bound.values, lengths, out)
@@ -96,15 +106,22 @@ fn decode_bound_of(
     lengths: &[Option<usize>],
 ) -> Result<ClusteringBound, CodecError> {
     let count = usize::from(reader.u16()?);
-    Ok(ClusteringBound { kind, values: decode_values(reader, count, lengths)? })
+    Ok(ClusteringBound {
+        kind,
+        values: decode_values(reader, count, lengths)?,
+    })
 }
 
 fn decode_kind(reader: &mut Reader) -> Result<PrefixKind, CodecError> {
-    PrefixKind::from_ordinal(reader.u8()?).ok_or(CodecError::Invalid("unknown kind of clustering prefix"))
+    PrefixKind::from_ordinal(reader.u8()?)
+        .ok_or(CodecError::Invalid("unknown kind of clustering prefix"))
 }
 
 /// Reads a bound or boundary.
-pub fn decode_bound(reader: &mut Reader, lengths: &[Option<usize>]) -> Result<ClusteringBound, CodecError> {
+pub fn decode_bound(
+    reader: &mut Reader,
+    lengths: &[Option<usize>],
+) -> Result<ClusteringBound, CodecError> {
     let kind = decode_kind(reader)?;
     if matches!(kind, PrefixKind::Clustering | PrefixKind::Static) {
         return Err(CodecError::Invalid("a bound has the kind of a row"));
@@ -147,12 +164,19 @@ pub fn encode_prefix(
 }
 
 /// Reads a prefix.
-pub fn decode_prefix(reader: &mut Reader, lengths: &[Option<usize>]) -> Result<ClusteringPrefix, CodecError> {
+pub fn decode_prefix(
+    reader: &mut Reader,
+    lengths: &[Option<usize>],
+) -> Result<ClusteringPrefix, CodecError> {
     match decode_kind(reader)? {
-        PrefixKind::Clustering => {
-            Ok(ClusteringPrefix::Clustering(Clustering(decode_values(reader, lengths.len(), lengths)?)))
-        }
+        PrefixKind::Clustering => Ok(ClusteringPrefix::Clustering(Clustering(decode_values(
+            reader,
+            lengths.len(),
+            lengths,
+        )?))),
         PrefixKind::Static => Err(CodecError::Invalid("a prefix has the kind of a static row")),
-        kind => Ok(ClusteringPrefix::Bound(decode_bound_of(kind, reader, lengths)?)),
+        kind => Ok(ClusteringPrefix::Bound(decode_bound_of(
+            kind, reader, lengths,
+        )?)),
     }
 }

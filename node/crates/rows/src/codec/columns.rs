@@ -23,14 +23,20 @@ impl ColumnSet {
     /// Every column of the table.
     pub fn all(table: &TableMetadata) -> Self {
         let ids = |columns: &[Column]| columns.iter().map(|column| column.id).collect();
-        Self { statics: ids(table.static_columns()), regulars: ids(table.regular_columns()) }
+        Self {
+            statics: ids(table.static_columns()),
+            regulars: ids(table.regular_columns()),
+        }
     }
 
     /// The columns that a partition has data of.
     pub fn of_partition(partition: &Partition, table: &TableMetadata) -> Self {
         let rows = partition.unfiltereds.iter().filter_map(Unfiltered::as_row);
         Self {
-            statics: present(std::iter::once(&partition.static_row), table.static_columns()),
+            statics: present(
+                std::iter::once(&partition.static_row),
+                table.static_columns(),
+            ),
             regulars: present(rows, table.regular_columns()),
         }
     }
@@ -45,7 +51,11 @@ fn present<'a>(rows: impl Iterator<Item = &'a Row>, columns: &[Column]) -> Vec<C
             }
         }
     }
-    columns.iter().map(|column| column.id).filter(|id| found.binary_search(id).is_ok()).collect()
+    columns
+        .iter()
+        .map(|column| column.id)
+        .filter(|id| found.binary_search(id).is_ok())
+        .collect()
 }
 
 /// Writes which of `count` columns are there; `present` ascends.
@@ -87,9 +97,15 @@ pub fn decode_subset(reader: &mut Reader, count: usize) -> Result<Vec<usize>, Co
     }
     let missing = usize::try_from(encoded).unwrap_or(usize::MAX);
     let Some(present) = count.checked_sub(missing) else {
-        return Err(CodecError::Invalid("more columns are missing than there are"));
+        return Err(CodecError::Invalid(
+            "more columns are missing than there are",
+        ));
     };
-    let listed = if present < count / 2 { present } else { missing };
+    let listed = if present < count / 2 {
+        present
+    } else {
+        missing
+    };
     let mut indexes: Vec<usize> = Vec::with_capacity(listed);
     for _ in 0..listed {
         let at = usize::try_from(reader.unsigned_vint()?).unwrap_or(usize::MAX);
@@ -102,7 +118,9 @@ pub fn decode_subset(reader: &mut Reader, count: usize) -> Result<Vec<usize>, Co
         return Ok(indexes);
     }
     let mut skip = indexes.into_iter().peekable();
-    Ok((0..count).filter(|at| skip.next_if_eq(at).is_none()).collect())
+    Ok((0..count)
+        .filter(|at| skip.next_if_eq(at).is_none())
+        .collect())
 }
 
 /// Writes `columns` as names.
@@ -120,7 +138,8 @@ pub fn decode_names(reader: &mut Reader) -> Result<Vec<String>, CodecError> {
     let mut names = Vec::new();
     for _ in 0..count {
         let bytes = reader.vint_bytes()?;
-        let name = std::str::from_utf8(&bytes).map_err(|_| CodecError::Invalid("a column name is not UTF-8"))?;
+        let name = std::str::from_utf8(&bytes)
+            .map_err(|_| CodecError::Invalid("a column name is not UTF-8"))?;
         names.push(name.to_owned());
     }
     Ok(names)

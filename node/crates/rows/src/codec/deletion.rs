@@ -17,7 +17,11 @@ pub fn to_unsigned(seconds: NowInSeconds) -> u32 {
 
 /// The inverse of [`to_unsigned`].
 pub fn from_unsigned(seconds: u32) -> NowInSeconds {
-    if seconds == u32::MAX { NO_DELETION_TIME } else { i64::from(seconds) }
+    if seconds == u32::MAX {
+        NO_DELETION_TIME
+    } else {
+        i64::from(seconds)
+    }
 }
 
 /// Seconds as signed 32 bits; [`NO_DELETION_TIME`] is the largest, later ones are capped before it.
@@ -63,7 +67,9 @@ pub fn decode(reader: &mut Reader, version: Version) -> Result<DeletionTime, Cod
         return if flags == LIVE {
             Ok(DeletionTime::LIVE)
         } else {
-            Err(CodecError::Invalid("a deletion time starts with unknown flags"))
+            Err(CodecError::Invalid(
+                "a deletion time starts with unknown flags",
+            ))
         };
     }
     let mut bytes = [0; 8];
@@ -78,6 +84,9 @@ pub fn normal(marked_for_delete_at: i64, local_deletion_time: NowInSeconds) -> D
     if marked_for_delete_at == i64::MIN {
         DeletionTime::LIVE
     } else {
-        DeletionTime { marked_for_delete_at, local_deletion_time }
+        DeletionTime {
+            marked_for_delete_at,
+            local_deletion_time,
+        }
     }
 }

@@ -43,7 +43,10 @@ impl HeaderColumn {
 }
 
 fn dropped_time(table: &TableMetadata, name: &str) -> TimestampMicros {
-    table.dropped_columns.get(name).map_or(i64::MIN, |dropped| dropped.dropped_time)
+    table
+        .dropped_columns
+        .get(name)
+        .map_or(i64::MIN, |dropped| dropped.dropped_time)
 }
 
 /// The header of a message's partition or of an SSTable.
@@ -72,7 +75,9 @@ impl SerializationHeader {
         let resolve = |ids: &[ColumnId]| -> Result<Vec<HeaderColumn>, CodecError> {
             ids.iter()
                 .map(|id| {
-                    let column = table.column_by_id(*id).ok_or(CodecError::Invalid("a column id is not the table's"))?;
+                    let column = table
+                        .column_by_id(*id)
+                        .ok_or(CodecError::Invalid("a column id is not the table's"))?;
                     Ok(HeaderColumn::of(column, table))
                 })
                 .collect()
@@ -80,7 +85,11 @@ impl SerializationHeader {
         Ok(Self {
             version,
             stats,
-            clustering_lengths: table.clustering().iter().map(|column| column.cql_type.fixed_length()).collect(),
+            clustering_lengths: table
+                .clustering()
+                .iter()
+                .map(|column| column.cql_type.fixed_length())
+                .collect(),
             statics: resolve(&columns.statics)?,
             regulars: resolve(&columns.regulars)?,
         })
@@ -88,7 +97,11 @@ impl SerializationHeader {
 
     /// Columns of the static row or of rows.
     pub fn columns(&self, is_static: bool) -> &[HeaderColumn] {
-        if is_static { &self.statics } else { &self.regulars }
+        if is_static {
+            &self.statics
+        } else {
+            &self.regulars
+        }
     }
 
     /// Writes the header of a message: minima, then columns by name, or as a subset of `superset`
@@ -102,9 +115,19 @@ impl SerializationHeader {
     ) -> Result<(), CodecError> {
         self.stats.encode(out);
         if has_static {
-            encode_columns(&self.statics, table, superset.map(|set| &set.statics[..]), out)?;
+            encode_columns(
+                &self.statics,
+                table,
+                superset.map(|set| &set.statics[..]),
+                out,
+            )?;
         }
-        encode_columns(&self.regulars, table, superset.map(|set| &set.regulars[..]), out)
+        encode_columns(
+            &self.regulars,
+            table,
+            superset.map(|set| &set.regulars[..]),
+            out,
+        )
     }
 
     /// Reads what [`Self::encode_for_message`] writes.
@@ -122,20 +145,41 @@ impl SerializationHeader {
             Vec::new()
         };
         let regulars = decode_columns(reader, table, superset.map(|set| &set.regulars[..]))?;
-        let clustering_lengths = table.clustering().iter().map(|column| column.cql_type.fixed_length()).collect();
-        Ok(Self { version, stats, clustering_lengths, statics, regulars })
+        let clustering_lengths = table
+            .clustering()
+            .iter()
+            .map(|column| column.cql_type.fixed_length())
+            .collect();
+        Ok(Self {
+            version,
+            stats,
+            clustering_lengths,
+            statics,
+            regulars,
+        })
     }
 
     pub(super) fn put_timestamp(&self, timestamp: TimestampMicros, out: &mut impl BufMut) {
-        vint::write_unsigned(out, timestamp.wrapping_sub(self.stats.min_timestamp).cast_unsigned());
+        vint::write_unsigned(
+            out,
+            timestamp
+                .wrapping_sub(self.stats.min_timestamp)
+                .cast_unsigned(),
+        );
     }
 
     pub(super) fn put_seconds(&self, seconds: NowInSeconds, out: &mut impl BufMut) {
-        vint::write_unsigned(out, low_half(seconds.wrapping_sub(self.stats.min_local_deletion_time)));
+        vint::write_unsigned(
+            out,
+            low_half(seconds.wrapping_sub(self.stats.min_local_deletion_time)),
+        );
     }
 
     pub(super) fn put_ttl(&self, ttl: i32, out: &mut impl BufMut) {
-        vint::write_unsigned(out, i64::from(ttl.wrapping_sub(self.stats.min_ttl)).cast_unsigned());
+        vint::write_unsigned(
+            out,
+            i64::from(ttl.wrapping_sub(self.stats.min_ttl)).cast_unsigned(),
+        );
     }
 
     pub(super) fn put_deletion(&self, deletion: DeletionTime, out: &mut impl BufMut) {
@@ -144,7 +188,10 @@ impl SerializationHeader {
     }
 
     pub(super) fn timestamp(&self, reader: &mut Reader) -> Result<TimestampMicros, CodecError> {
-        Ok(reader.unsigned_vint()?.cast_signed().wrapping_add(self.stats.min_timestamp))
+        Ok(reader
+            .unsigned_vint()?
+            .cast_signed()
+            .wrapping_add(self.stats.min_timestamp))
     }
 
     /// Seconds as they stand: negative when they went over 32 bits or were none.
@@ -166,7 +213,8 @@ impl SerializationHeader {
         if (0..i64::from(u32::MAX)).contains(&seconds) {
             seconds
         } else if self.version.unsigned_deletion_times {
-            u32::try_from(seconds & i64::from(u32::MAX)).map_or(deletion::INVALID_DELETION_TIME, deletion::from_unsigned)
+            u32::try_from(seconds & i64::from(u32::MAX))
+                .map_or(deletion::INVALID_DELETION_TIME, deletion::from_unsigned)
         } else {
             deletion::INVALID_DELETION_TIME
         }
@@ -174,13 +222,20 @@ impl SerializationHeader {
 
     pub(super) fn ttl(&self, reader: &mut Reader) -> Result<i32, CodecError> {
         let ttl = vint32(reader)?.wrapping_add(self.stats.min_ttl);
-        if ttl < 0 { Err(CodecError::Invalid("a TTL is negative")) } else { Ok(ttl) }
+        if ttl < 0 {
+            Err(CodecError::Invalid("a TTL is negative"))
+        } else {
+            Ok(ttl)
+        }
     }
 
     pub(super) fn deletion(&self, reader: &mut Reader) -> Result<DeletionTime, CodecError> {
         let marked_for_delete_at = self.timestamp(reader)?;
         let seconds = self.seconds(reader)?;
-        Ok(deletion::normal(marked_for_delete_at, self.unsigned(seconds)))
+        Ok(deletion::normal(
+            marked_for_delete_at,
+            self.unsigned(seconds),
+        ))
     }
 }
 
@@ -204,8 +259,11 @@ fn encode_columns(
         encode_subset(&present, superset.len(), out);
         return Ok(());
     }
-    let names: Vec<&str> =
-        ids.iter().filter_map(|id| table.column_by_id(*id)).map(|column| column.name.as_str()).collect();
+    let names: Vec<&str> = ids
+        .iter()
+        .filter_map(|id| table.column_by_id(*id))
+        .map(|column| column.name.as_str())
+        .collect();
     encode_names(names.into_iter(), out);
     Ok(())
 }
@@ -227,16 +285,23 @@ fn decode_columns(
     }
     decode_names(reader)?
         .into_iter()
-        .map(|name| match (table.column(&name), table.dropped_columns.get(&name)) {
-            (Some(column), _) => Ok(HeaderColumn::of(column, table)),
-            (None, Some(dropped)) => Ok(HeaderColumn::gone(&dropped.cql_type, dropped.dropped_time)),
-            (None, None) => Err(unknown(table, name)),
-        })
+        .map(
+            |name| match (table.column(&name), table.dropped_columns.get(&name)) {
+                (Some(column), _) => Ok(HeaderColumn::of(column, table)),
+                (None, Some(dropped)) => {
+                    Ok(HeaderColumn::gone(&dropped.cql_type, dropped.dropped_time))
+                }
+                (None, None) => Err(unknown(table, name)),
+            },
+        )
         .collect()
 }
 
 fn unknown(table: &TableMetadata, column: String) -> CodecError {
-    CodecError::UnknownColumn { table: format!("{}.{}", table.keyspace, table.name), column }
+    CodecError::UnknownColumn {
+        table: format!("{}.{}", table.keyspace, table.name),
+        column,
+    }
 }
 
 /// The header as Statistics.db of an SSTable has it: types by Java name.
@@ -263,7 +328,11 @@ impl HeaderComponent {
                 .map(|column| (column.name.clone(), column.cql_type.java_name()))
                 .collect()
         };
-        let key_types: Vec<CqlType> = table.partition_key().iter().map(|column| column.cql_type.clone()).collect();
+        let key_types: Vec<CqlType> = table
+            .partition_key()
+            .iter()
+            .map(|column| column.cql_type.clone())
+            .collect();
         Self {
             stats,
             key_type: key_type_name(&key_types),
@@ -311,19 +380,35 @@ impl HeaderComponent {
         };
         let static_columns = columns()?;
         let regular_columns = columns()?;
-        Ok(Self { stats, key_type, clustering_types, static_columns, regular_columns })
+        Ok(Self {
+            stats,
+            key_type,
+            clustering_types,
+            static_columns,
+            regular_columns,
+        })
     }
 
     /// The header for reading the SSTable's rows as rows of `table`. Values are read by the types
     /// they were written with; a column that the table neither has nor had is an error.
-    pub fn to_header(&self, table: &TableMetadata, version: Version) -> Result<SerializationHeader, CodecError> {
+    pub fn to_header(
+        &self,
+        table: &TableMetadata,
+        version: Version,
+    ) -> Result<SerializationHeader, CodecError> {
         if self.clustering_types.len() != table.clustering().len() {
-            return Err(CodecError::Invalid("the SSTable has another count of clustering columns than the table"));
+            return Err(CodecError::Invalid(
+                "the SSTable has another count of clustering columns than the table",
+            ));
         }
         let clustering_lengths = self
             .clustering_types
             .iter()
-            .map(|name| Ok(CqlType::from_java_name(name).map_err(|error| bad_type(&error))?.fixed_length()))
+            .map(|name| {
+                Ok(CqlType::from_java_name(name)
+                    .map_err(|error| bad_type(&error))?
+                    .fixed_length())
+            })
             .collect::<Result<_, CodecError>>()?;
         Ok(SerializationHeader {
             version,
@@ -349,7 +434,8 @@ fn resolve(
             if present.is_none() && !table.dropped_columns.contains_key(name) {
                 return Err(unknown(table, name.clone()));
             }
-            let same_form = |column: &&Column| column.cql_type.is_multi_cell() == written.is_multi_cell();
+            let same_form =
+                |column: &&Column| column.cql_type.is_multi_cell() == written.is_multi_cell();
             Ok(HeaderColumn {
                 id: present.filter(same_form).map(|column| column.id),
                 ..HeaderColumn::gone(&written, dropped_time)

@@ -8,7 +8,11 @@ use helenus_schema::Schema;
 use helenus_types::{Reader, vint};
 
 /// Writes a mutation.
-pub fn encode(mutation: &Mutation, version: Version, out: &mut impl BufMut) -> Result<(), CodecError> {
+pub fn encode(
+    mutation: &Mutation,
+    version: Version,
+    out: &mut impl BufMut,
+) -> Result<(), CodecError> {
     if mutation.updates.is_empty() {
         return Err(CodecError::Invalid("a mutation has no updates"));
     }
@@ -20,7 +24,11 @@ pub fn encode(mutation: &Mutation, version: Version, out: &mut impl BufMut) -> R
 }
 
 /// Reads what [`encode`] writes.
-pub fn decode(reader: &mut Reader, schema: &Schema, version: Version) -> Result<Mutation, CodecError> {
+pub fn decode(
+    reader: &mut Reader,
+    schema: &Schema,
+    version: Version,
+) -> Result<Mutation, CodecError> {
     let count = reader.vint_length()?;
     if count == 0 {
         return Err(CodecError::Invalid("a mutation has no updates"));
@@ -29,7 +37,9 @@ pub fn decode(reader: &mut Reader, schema: &Schema, version: Version) -> Result<
     for _ in 1..count {
         let update = decode_update(reader, schema, version)?;
         if update.partition.key != mutation.key || update.table.keyspace != mutation.keyspace {
-            return Err(CodecError::Invalid("a mutation's updates have different keys or keyspaces"));
+            return Err(CodecError::Invalid(
+                "a mutation's updates have different keys or keyspaces",
+            ));
         }
         mutation.updates.push(update);
     }

@@ -76,7 +76,12 @@ pub fn encode(
         own = ColumnSet::of_partition(partition, table);
         &own
     };
-    let header = SerializationHeader::new(table, columns, EncodingStats::of_partition(partition), version)?;
+    let header = SerializationHeader::new(
+        table,
+        columns,
+        EncodingStats::of_partition(partition),
+        version,
+    )?;
     header.encode_for_message(table, options.superset, has_static, out)?;
     if !partition.deletion.is_live() {
         header.put_deletion(partition.deletion, out);
@@ -106,39 +111,78 @@ pub fn decode(
     let reversed = flags & IS_REVERSED != 0;
     let mut partition = Partition::new(key);
     if flags & IS_EMPTY != 0 {
-        return Ok(DecodedPartition { partition, columns: ColumnSet::default(), reversed });
+        return Ok(DecodedPartition {
+            partition,
+            columns: ColumnSet::default(),
+            reversed,
+        });
     }
     let has_static = flags & HAS_STATIC_ROW != 0;
-    let header = SerializationHeader::decode_for_message(reader, table, superset, has_static, version)?;
-    partition.deletion =
-        if flags & HAS_PARTITION_DELETION != 0 { header.deletion(reader)? } else { DeletionTime::LIVE };
-    partition.static_row = if has_static { unfiltered::decode_static(reader, &header)? } else { Row::default() };
+    let header =
+        SerializationHeader::decode_for_message(reader, table, superset, has_static, version)?;
+    partition.deletion = if flags & HAS_PARTITION_DELETION != 0 {
+        header.deletion(reader)?
+    } else {
+        DeletionTime::LIVE
+    };
+    partition.static_row = if has_static {
+        unfiltered::decode_static(reader, &header)?
+    } else {
+        Row::default()
+    };
     if flags & HAS_ROW_ESTIMATE != 0 {
         reader.unsigned_vint()?;
     }
     while let Some(one) = unfiltered::decode(reader, &header)? {
         partition.unfiltereds.push(one);
     }
-    let ids = |is_static| header.columns(is_static).iter().filter_map(|column| column.id).collect();
-    let columns = ColumnSet { statics: ids(true), regulars: ids(false) };
-    Ok(DecodedPartition { partition, columns, reversed })
+    let ids = |is_static| {
+        header
+            .columns(is_static)
+            .iter()
+            .filter_map(|column| column.id)
+            .collect()
+    };
+    let columns = ColumnSet {
+        statics: ids(true),
+        regulars: ids(false),
+    };
+    Ok(DecodedPartition {
+        partition,
+        columns,
+        reversed,
+    })
 }
 
 /// Writes an update: the table's id, then the partition with its count of rows.
-pub fn encode_update(update: &PartitionUpdate, version: Version, out: &mut impl BufMut) -> Result<(), CodecError> {
+pub fn encode_update(
+    update: &PartitionUpdate,
+    version: Version,
+    out: &mut impl BufMut,
+) -> Result<(), CodecError> {
     out.put_slice(update.table.id.0.as_bytes());
     let rows = u32::try_from(update.partition.rows().count()).unwrap_or(u32::MAX >> 1);
-    let options = PartitionOptions { row_estimate: Some(rows), ..PartitionOptions::default() };
+    let options = PartitionOptions {
+        row_estimate: Some(rows),
+        ..PartitionOptions::default()
+    };
     encode(&update.partition, &update.table, options, version, out)
 }
 
 /// Reads what [`encode_update`] writes.
-pub fn decode_update(reader: &mut Reader, schema: &Schema, version: Version) -> Result<PartitionUpdate, CodecError> {
+pub fn decode_update(
+    reader: &mut Reader,
+    schema: &Schema,
+    version: Version,
+) -> Result<PartitionUpdate, CodecError> {
     let id = TableId(Uuid::from_bytes(reader.array()?));
     let table = schema.table_by_id(id).ok_or(CodecError::UnknownTable(id))?;
     let decoded = decode(reader, table, None, version)?;
     if decoded.reversed {
         return Err(CodecError::Invalid("an update is in reverse order"));
     }
-    Ok(PartitionUpdate { table: Arc::clone(table), partition: decoded.partition })
+    Ok(PartitionUpdate {
+        table: Arc::clone(table),
+        partition: decoded.partition,
+    })
 }

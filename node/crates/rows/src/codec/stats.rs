@@ -27,8 +27,11 @@ pub struct EncodingStats {
 
 impl EncodingStats {
     /// Nothing known.
-    pub const NONE: Self =
-        Self { min_timestamp: TIMESTAMP_EPOCH, min_local_deletion_time: DELETION_TIME_EPOCH, min_ttl: NO_TTL };
+    pub const NONE: Self = Self {
+        min_timestamp: TIMESTAMP_EPOCH,
+        min_local_deletion_time: DELETION_TIME_EPOCH,
+        min_ttl: NO_TTL,
+    };
 
     /// The minima of a partition.
     pub fn of_partition(partition: &Partition) -> Self {
@@ -66,17 +69,35 @@ impl EncodingStats {
 
     /// Writes the three as vints of their distance to the epochs.
     pub fn encode(&self, out: &mut impl BufMut) {
-        vint::write_unsigned(out, self.min_timestamp.wrapping_sub(TIMESTAMP_EPOCH).cast_unsigned());
-        vint::write_unsigned(out, low_half(self.min_local_deletion_time.wrapping_sub(DELETION_TIME_EPOCH)));
+        vint::write_unsigned(
+            out,
+            self.min_timestamp
+                .wrapping_sub(TIMESTAMP_EPOCH)
+                .cast_unsigned(),
+        );
+        vint::write_unsigned(
+            out,
+            low_half(
+                self.min_local_deletion_time
+                    .wrapping_sub(DELETION_TIME_EPOCH),
+            ),
+        );
         vint::write_unsigned(out, i64::from(self.min_ttl).cast_unsigned());
     }
 
     /// Reads what [`Self::encode`] writes.
     pub fn decode(reader: &mut Reader) -> Result<Self, CodecError> {
-        let min_timestamp = reader.unsigned_vint()?.cast_signed().wrapping_add(TIMESTAMP_EPOCH);
+        let min_timestamp = reader
+            .unsigned_vint()?
+            .cast_signed()
+            .wrapping_add(TIMESTAMP_EPOCH);
         let min_local_deletion_time = i64::from(vint32(reader)?) + DELETION_TIME_EPOCH;
         let min_ttl = vint32(reader)?;
-        Ok(Self { min_timestamp, min_local_deletion_time, min_ttl })
+        Ok(Self {
+            min_timestamp,
+            min_local_deletion_time,
+            min_ttl,
+        })
     }
 }
 
@@ -101,7 +122,11 @@ pub struct StatsCollector {
 
 impl Default for StatsCollector {
     fn default() -> Self {
-        Self { min_timestamp: i64::MAX, min_local_deletion_time: i64::MAX, min_ttl: i32::MAX }
+        Self {
+            min_timestamp: i64::MAX,
+            min_local_deletion_time: i64::MAX,
+            min_ttl: i32::MAX,
+        }
     }
 }
 
@@ -110,7 +135,9 @@ impl StatsCollector {
     pub fn deletion(&mut self, deletion: DeletionTime) {
         if !deletion.is_live() {
             self.min_timestamp = self.min_timestamp.min(deletion.marked_for_delete_at);
-            self.min_local_deletion_time = self.min_local_deletion_time.min(deletion.local_deletion_time);
+            self.min_local_deletion_time = self
+                .min_local_deletion_time
+                .min(deletion.local_deletion_time);
         }
     }
 
@@ -122,7 +149,9 @@ impl StatsCollector {
         self.min_timestamp = self.min_timestamp.min(liveness.timestamp);
         if liveness.is_expiring() {
             self.min_ttl = self.min_ttl.min(liveness.ttl);
-            self.min_local_deletion_time = self.min_local_deletion_time.min(liveness.local_expiration_time);
+            self.min_local_deletion_time = self
+                .min_local_deletion_time
+                .min(liveness.local_expiration_time);
         }
     }
 
@@ -178,7 +207,11 @@ impl StatsCollector {
             } else {
                 self.min_local_deletion_time
             },
-            min_ttl: if self.min_ttl == i32::MAX { NO_TTL } else { self.min_ttl },
+            min_ttl: if self.min_ttl == i32::MAX {
+                NO_TTL
+            } else {
+                self.min_ttl
+            },
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Rows, static rows and range tombstone markers as bytes.
 
-use super::clustering::{decode_bound, decode_value, decode_values, encode_bound, encode_value, encode_values};
+use super::CodecError;
+use super::clustering::{
+    decode_bound, decode_value, decode_values, encode_bound, encode_value, encode_values,
+};
 use super::columns::{decode_subset, encode_subset};
 use super::header::{HeaderColumn, SerializationHeader};
 use super::stats::vint32;
-use super::CodecError;
 use crate::cell::{Cell, ColumnData, ComplexData};
 use crate::clustering::Clustering;
 use crate::deletion::{DeletionTime, LivenessInfo, NO_DELETION_TIME, NO_TTL};
@@ -44,7 +46,11 @@ pub fn encode(
 }
 
 /// Writes a static row.
-pub fn encode_static(row: &Row, header: &SerializationHeader, out: &mut impl BufMut) -> Result<(), CodecError> {
+pub fn encode_static(
+    row: &Row,
+    header: &SerializationHeader,
+    out: &mut impl BufMut,
+) -> Result<(), CodecError> {
     encode_row(row, true, header, 0, out)
 }
 
@@ -56,7 +62,10 @@ pub fn encode_end(out: &mut impl BufMut) {
 /// Puts the body behind its size where the format wants sizes.
 fn put_body(body: &[u8], header: &SerializationHeader, previous_size: u64, out: &mut impl BufMut) {
     if header.version.sstable {
-        vint::write_unsigned(out, (body.len() + vint::unsigned_size(previous_size)) as u64);
+        vint::write_unsigned(
+            out,
+            (body.len() + vint::unsigned_size(previous_size)) as u64,
+        );
         vint::write_unsigned(out, previous_size);
     }
     out.put_slice(body);
@@ -70,7 +79,9 @@ fn encode_marker(
 ) -> Result<(), CodecError> {
     let kind = marker.bound.kind;
     if (kind.is_end(), kind.is_start()) != (marker.end.is_some(), marker.start.is_some()) {
-        return Err(CodecError::Invalid("a marker's deletions do not fit its kind"));
+        return Err(CodecError::Invalid(
+            "a marker's deletions do not fit its kind",
+        ));
     }
     out.put_u8(IS_MARKER);
     encode_bound(&marker.bound, &header.clustering_lengths, out)?;
@@ -93,15 +104,21 @@ fn encode_row(
     let present: Vec<(usize, &ColumnData)> = columns
         .iter()
         .enumerate()
-        .filter_map(|(at, column)| column.id.and_then(|id| row.column(id)).map(|data| (at, data)))
+        .filter_map(|(at, column)| {
+            column
+                .id
+                .and_then(|id| row.column(id))
+                .map(|data| (at, data))
+        })
         .collect();
     if present.len() != row.columns.len() {
-        return Err(CodecError::Invalid("a row has a column that its header has not"));
+        return Err(CodecError::Invalid(
+            "a row has a column that its header has not",
+        ));
     }
-    let complex_deletion = row
-        .columns
-        .iter()
-        .any(|(_, data)| matches!(data, ColumnData::Complex(complex) if !complex.deletion.is_live()));
+    let complex_deletion = row.columns.iter().any(
+        |(_, data)| matches!(data, ColumnData::Complex(complex) if !complex.deletion.is_live()),
+    );
     let mut flags = 0;
     for (condition, flag) in [
         (!row.liveness.is_empty(), HAS_TIMESTAMP),
@@ -120,7 +137,9 @@ fn encode_row(
         out.put_u8(EXTENDED_STATIC);
     } else {
         if row.clustering.0.len() != header.clustering_lengths.len() {
-            return Err(CodecError::Invalid("a row has another count of clustering values than its table"));
+            return Err(CodecError::Invalid(
+                "a row has another count of clustering values than its table",
+            ));
         }
         encode_values(&row.clustering.0, &header.clustering_lengths, out)?;
     }
@@ -159,7 +178,9 @@ fn encode_body(
     for (at, data) in present {
         let column = &columns[*at];
         match data {
-            ColumnData::Simple(cell) if !column.multi_cell => encode_cell(cell, column, liveness, header, out)?,
+            ColumnData::Simple(cell) if !column.multi_cell => {
+                encode_cell(cell, column, liveness, header, out)?
+            }
             ColumnData::Complex(complex) if column.multi_cell => {
                 if flags & HAS_COMPLEX_DELETION != 0 {
                     header.put_deletion(complex.deletion, out);
@@ -169,7 +190,11 @@ fn encode_body(
                     encode_cell(cell, column, liveness, header, out)?;
                 }
             }
-            _ => return Err(CodecError::Invalid("a column's data does not have the form of its type")),
+            _ => {
+                return Err(CodecError::Invalid(
+                    "a column's data does not have the form of its type",
+                ));
+            }
         }
     }
     Ok(())
@@ -212,7 +237,9 @@ fn encode_cell(
         header.put_ttl(cell.ttl, out);
     }
     if column.multi_cell {
-        let path = cell.path.as_ref().ok_or(CodecError::Invalid("a cell of a multi-cell column has no path"))?;
+        let path = cell.path.as_ref().ok_or(CodecError::Invalid(
+            "a cell of a multi-cell column has no path",
+        ))?;
         encode_value(path, None, out)?;
     }
     if !cell.value.is_empty() {
@@ -225,13 +252,20 @@ impl HeaderColumn {
     /// Fixed length of a cell's value; a multi-cell type itself has none, and its elements are
     /// written behind lengths.
     fn fixed_length_of_cell(&self) -> Option<usize> {
-        if self.multi_cell { None } else { self.fixed_length }
+        if self.multi_cell {
+            None
+        } else {
+            self.fixed_length
+        }
     }
 }
 
 /// Reads the next row or marker; `None` at the end of the partition. Rows of which nothing is left
 /// after dropped columns are passed over.
-pub fn decode(reader: &mut Reader, header: &SerializationHeader) -> Result<Option<Unfiltered>, CodecError> {
+pub fn decode(
+    reader: &mut Reader,
+    header: &SerializationHeader,
+) -> Result<Option<Unfiltered>, CodecError> {
     loop {
         match decode_one(reader, header)? {
             Some(Unfiltered::Row(row)) if row.is_empty() => {}
@@ -241,12 +275,19 @@ pub fn decode(reader: &mut Reader, header: &SerializationHeader) -> Result<Optio
 }
 
 /// Reads exactly one row or marker, an empty row too; `None` at the end of the partition.
-pub fn decode_one(reader: &mut Reader, header: &SerializationHeader) -> Result<Option<Unfiltered>, CodecError> {
+pub fn decode_one(
+    reader: &mut Reader,
+    header: &SerializationHeader,
+) -> Result<Option<Unfiltered>, CodecError> {
     let flags = reader.u8()?;
     if flags & END_OF_PARTITION != 0 {
         return Ok(None);
     }
-    let extended = if flags & EXTENSION != 0 { reader.u8()? } else { 0 };
+    let extended = if flags & EXTENSION != 0 {
+        reader.u8()?
+    } else {
+        0
+    };
     if flags & IS_MARKER != 0 {
         return decode_marker(reader, header).map(|marker| Some(Unfiltered::Marker(marker)));
     }
@@ -275,17 +316,29 @@ fn decode_sizes(reader: &mut Reader) -> Result<usize, CodecError> {
     let size = reader.vint_length()?;
     let start = reader.position();
     reader.unsigned_vint()?;
-    size.checked_sub(reader.position() - start).ok_or(CodecError::Invalid("a row is smaller than its own header"))
+    size.checked_sub(reader.position() - start)
+        .ok_or(CodecError::Invalid("a row is smaller than its own header"))
 }
 
-fn decode_marker(reader: &mut Reader, header: &SerializationHeader) -> Result<RangeTombstoneMarker, CodecError> {
+fn decode_marker(
+    reader: &mut Reader,
+    header: &SerializationHeader,
+) -> Result<RangeTombstoneMarker, CodecError> {
     let bound = decode_bound(reader, &header.clustering_lengths)?;
     if header.version.sstable {
         decode_sizes(reader)?;
     }
     let kind = bound.kind;
-    let end = if kind.is_end() { Some(header.deletion(reader)?) } else { None };
-    let start = if kind.is_start() { Some(header.deletion(reader)?) } else { None };
+    let end = if kind.is_end() {
+        Some(header.deletion(reader)?)
+    } else {
+        None
+    };
+    let start = if kind.is_start() {
+        Some(header.deletion(reader)?)
+    } else {
+        None
+    };
     Ok(RangeTombstoneMarker { bound, end, start })
 }
 
@@ -302,10 +355,13 @@ fn decode_sized_row(
     let length = decode_sizes(reader)?;
     let mut body = Reader::new(reader.bytes(length)?);
     // A length that lies is no reason to ask for more input.
-    let row = decode_body(&mut body, header, flags, clustering, is_static).map_err(|error| match error {
-        CodecError::Truncated(_) => CodecError::Invalid("a row is longer than its size"),
-        other => other,
-    })?;
+    let row =
+        decode_body(&mut body, header, flags, clustering, is_static).map_err(
+            |error| match error {
+                CodecError::Truncated(_) => CodecError::Invalid("a row is longer than its size"),
+                other => other,
+            },
+        )?;
     if !body.is_empty() {
         return Err(CodecError::Invalid("a row is shorter than its size"));
     }
@@ -332,14 +388,34 @@ fn decode_body(
             }
         }
     }
-    let deletion = if flags & HAS_DELETION != 0 { header.deletion(reader)? } else { DeletionTime::LIVE };
-    let present =
-        if flags & HAS_ALL_COLUMNS == 0 { decode_subset(reader, columns.len())? } else { (0..columns.len()).collect() };
-    let mut row = Row { clustering, liveness, deletion, columns: Vec::with_capacity(present.len()) };
+    let deletion = if flags & HAS_DELETION != 0 {
+        header.deletion(reader)?
+    } else {
+        DeletionTime::LIVE
+    };
+    let present = if flags & HAS_ALL_COLUMNS == 0 {
+        decode_subset(reader, columns.len())?
+    } else {
+        (0..columns.len()).collect()
+    };
+    let mut row = Row {
+        clustering,
+        liveness,
+        deletion,
+        columns: Vec::with_capacity(present.len()),
+    };
     for at in present {
-        let column = columns.get(at).ok_or(CodecError::Invalid("a column index is out of range"))?;
+        let column = columns
+            .get(at)
+            .ok_or(CodecError::Invalid("a column index is out of range"))?;
         let data = if column.multi_cell {
-            decode_complex(reader, column, flags & HAS_COMPLEX_DELETION != 0, &liveness, header)?
+            decode_complex(
+                reader,
+                column,
+                flags & HAS_COMPLEX_DELETION != 0,
+                &liveness,
+                header,
+            )?
         } else {
             let cell = decode_cell(reader, column, &liveness, header)?;
             (cell.timestamp > column.dropped_time || column.dropped_time == i64::MIN)
@@ -393,8 +469,11 @@ fn decode_cell(
     let flags = reader.u8()?;
     let deleted = flags & CELL_DELETED != 0;
     let expiring = flags & CELL_EXPIRING != 0;
-    let timestamp =
-        if flags & CELL_ROW_TIMESTAMP != 0 { row.timestamp } else { header.timestamp(reader)? };
+    let timestamp = if flags & CELL_ROW_TIMESTAMP != 0 {
+        row.timestamp
+    } else {
+        header.timestamp(reader)?
+    };
     let row_ttl = flags & CELL_ROW_TTL != 0;
     let seconds = if row_ttl {
         row.local_expiration_time
@@ -410,13 +489,26 @@ fn decode_cell(
     } else {
         NO_TTL
     };
-    let path = if column.multi_cell { Some(decode_value(reader, None)?) } else { None };
+    let path = if column.multi_cell {
+        Some(decode_value(reader, None)?)
+    } else {
+        None
+    };
     let value = if flags & CELL_EMPTY_VALUE != 0 {
         Bytes::new()
     } else {
         decode_value(reader, column.fixed_length_of_cell())?
     };
-    let local_deletion_time =
-        if row_ttl || seconds == NO_DELETION_TIME { seconds } else { header.expiration(seconds, ttl) };
-    Ok(Cell { timestamp, ttl, local_deletion_time, path, value })
+    let local_deletion_time = if row_ttl || seconds == NO_DELETION_TIME {
+        seconds
+    } else {
+        header.expiration(seconds, ttl)
+    };
+    Ok(Cell {
+        timestamp,
+        ttl,
+        local_deletion_time,
+        path,
+        value,
+    })
 }
