@@ -57,8 +57,14 @@ impl PartialOrd for DecoratedKey {
     }
 }
 
-/// The first half of Cassandra's 128-bit Murmur3 of `key`, `i64::MIN` folded to `i64::MAX`.
+/// The first half of [`murmur3_128`], `i64::MIN` folded to `i64::MAX`.
 fn murmur3(key: &[u8]) -> i64 {
+    let token = murmur3_128(key).0.cast_signed();
+    if token == i64::MIN { i64::MAX } else { token }
+}
+
+/// Both halves of Cassandra's 128-bit Murmur3 of `key` with seed 0 (bloom filters take both).
+pub fn murmur3_128(key: &[u8]) -> (u64, u64) {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
     const C2: u64 = 0x4cf5_ad43_2745_937f;
     let word = |chunk: &[u8]| -> u64 {
@@ -97,8 +103,8 @@ fn murmur3(key: &[u8]) -> i64 {
     };
     h1 = finish(h1);
     h2 = finish(h2);
-    let token = h1.wrapping_add(h2).cast_signed();
-    if token == i64::MIN { i64::MAX } else { token }
+    h1 = h1.wrapping_add(h2);
+    (h1, h2.wrapping_add(h1))
 }
 
 #[cfg(test)]
