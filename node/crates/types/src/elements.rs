@@ -145,12 +145,18 @@ pub fn read_map(bytes: &Bytes) -> Result<Vec<(Bytes, Bytes)>, ValueError> {
 /// The serialized fields of a tuple or user type of `count` fields, sharing its buffer; missing tail
 /// fields are null. `kind` is "tuple" or "UDT".
 pub fn read_fields(bytes: &Bytes, count: usize, kind: &str) -> Result<Vec<Option<Bytes>>, ValueError> {
+    let mut fields = read_present_fields(bytes, count, kind)?;
+    fields.resize(count, None);
+    Ok(fields)
+}
+
+/// [`read_fields`] without the tail fields that the value lacks.
+pub fn read_present_fields(bytes: &Bytes, count: usize, kind: &str) -> Result<Vec<Option<Bytes>>, ValueError> {
     let mut rest = &bytes[..];
-    let mut fields = Vec::with_capacity(count);
+    let mut fields = Vec::new();
     for index in 0..count {
         if rest.is_empty() {
-            fields.push(None);
-            continue;
+            break;
         }
         if rest.len() < 4 {
             return Err(ValueError::new(format!("Not enough bytes to read size of {index}th component")));

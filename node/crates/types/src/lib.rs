@@ -17,6 +17,8 @@ mod duration_text;
 pub mod elements;
 pub mod endpoint;
 pub mod java_name;
+pub mod json;
+pub mod json_parse;
 pub mod literal;
 pub mod reader;
 pub mod time;

@@ -225,7 +225,7 @@ fn literal_or_null(t: &CqlType, field: Option<&Value>) -> String {
 fn plain_fields<'a>(types: impl Iterator<Item = &'a CqlType>, bytes: &Bytes) -> Result<String, ValueError> {
     let types: Vec<_> = types.collect();
     let mut texts = Vec::new();
-    for (t, field) in types.iter().zip(crate::elements::read_fields(bytes, types.len(), "tuple")?) {
+    for (t, field) in types.iter().zip(crate::elements::read_present_fields(bytes, types.len(), "tuple")?) {
         texts.push(match field {
             Some(field) => t.format_plain(&field)?.replace(':', "\\:").replace('@', "\\@"),
             None => "@".to_owned(),

@@ -139,9 +139,9 @@ pub enum Value {
     Set(Vec<Value>),
     /// `map`.
     Map(Vec<(Value, Value)>),
-    /// `tuple`: as many as the type has elements.
+    /// `tuple`: as many as the type has elements, or fewer where the value lacks the last ones.
     Tuple(Vec<Option<Value>>),
-    /// User-defined type: as many as the type has fields, in its order.
+    /// User-defined type: in the order of its fields, fewer where the value was written before the last were added.
     Udt(Vec<Option<Value>>),
     /// `vector`.
     Vector(Vec<Value>),
@@ -162,6 +162,7 @@ impl CqlType {
         match self {
             Self::Ascii | Self::Text => return Ok(Value::Text(text()?)),
             Self::Blob | Self::Custom(_) => return Ok(Value::Blob(bytes.clone())),
+            Self::Tuple(_) | Self::Udt(_) => {}
             _ if bytes.is_empty() => return Ok(Value::Empty),
             _ => {}
         }
@@ -196,11 +197,11 @@ impl CqlType {
                     .collect::<Result<_, ValueError>>()?,
             ),
             Self::Tuple(types) => {
-                Value::Tuple(decode_fields(types.iter(), &elements::read_fields(bytes, types.len(), "tuple")?)?)
+                Value::Tuple(decode_fields(types.iter(), &elements::read_present_fields(bytes, types.len(), "tuple")?)?)
             }
             Self::Udt(user_type) => Value::Udt(decode_fields(
                 user_type.fields.iter().map(|field| &field.1),
-                &elements::read_fields(bytes, user_type.fields.len(), "UDT")?,
+                &elements::read_present_fields(bytes, user_type.fields.len(), "UDT")?,
             )?),
             Self::Vector { element, dimension } => {
                 Value::Vector(each(element, elements::read_vector(element, *dimension, bytes)?)?)

@@ -150,7 +150,7 @@ public class Golden
 
     public static void main(String[] args)
     {
-        DatabaseDescriptor.toolInitialization();
+        DatabaseDescriptor.clientInitialization();
         List<String> names = new ArrayList<>();
         for (String simple : SIMPLE) names.add(P + simple);
         String addr = "UserType(ks,61646472,737472656574:" + P + "UTF8Type,7a6970:" + P + "Int32Type,506c616365:" + P + "FrozenType(" + P + "ListType(" + P + "DecimalType)))";
