@@ -89,23 +89,25 @@ impl DataRange {
 
     /// Whether the partition of `key` is within.
     pub fn contains(&self, key: &DecoratedKey) -> bool {
-        let after_start = match &self.start {
+        self.is_after_start(key) && self.is_before_end(key)
+    }
+
+    /// Whether the partition of `key` does not stand before the range.
+    pub fn is_after_start(&self, key: &DecoratedKey) -> bool {
+        match &self.start {
             PartitionPosition::MinOf(token) => key.token >= *token,
             PartitionPosition::MaxOf(token) => key.token > *token,
-            PartitionPosition::Key {
-                key: start,
-                inclusive,
-            } => key > start || (*inclusive && key == start),
-        };
-        let before_end = match &self.end {
+            PartitionPosition::Key { key: start, inclusive } => key > start || (*inclusive && key == start),
+        }
+    }
+
+    /// Whether the partition of `key` does not stand after the range.
+    pub fn is_before_end(&self, key: &DecoratedKey) -> bool {
+        match &self.end {
             PartitionPosition::MinOf(token) => *token == Token::MINIMUM || key.token < *token,
             PartitionPosition::MaxOf(token) => key.token <= *token,
-            PartitionPosition::Key {
-                key: end,
-                inclusive,
-            } => key < end || (*inclusive && key == end),
-        };
-        after_start && before_end
+            PartitionPosition::Key { key: end, inclusive } => key < end || (*inclusive && key == end),
+        }
     }
 }
 
@@ -217,6 +219,31 @@ pub enum Operator {
     LikeMatches = 13,
     Like = 14,
     Ann = 15,
+}
+
+impl Operator {
+    /// The operator with this code.
+    pub fn from_code(code: i32) -> Option<Self> {
+        const ALL: [Operator; 16] = [
+            Operator::Equal,
+            Operator::GreaterEqual,
+            Operator::Greater,
+            Operator::LessEqual,
+            Operator::Less,
+            Operator::Contains,
+            Operator::ContainsKey,
+            Operator::In,
+            Operator::NotEqual,
+            Operator::IsNotNull,
+            Operator::LikePrefix,
+            Operator::LikeSuffix,
+            Operator::LikeContains,
+            Operator::LikeMatches,
+            Operator::Like,
+            Operator::Ann,
+        ];
+        ALL.into_iter().find(|operator| *operator as i32 == code)
+    }
 }
 
 /// How much a read returns at most; counts live rows at the command's time.

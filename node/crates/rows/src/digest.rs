@@ -49,10 +49,8 @@ impl Digest {
             match unfiltered {
                 Unfiltered::Row(row) => self.row(table, row, PrefixKind::Clustering),
                 Unfiltered::Marker(marker) => {
-                    // a reversed read sees what ends as what starts: Cassandra digests the near side first
                     self.prefix(marker.bound.kind, &marker.bound.values);
-                    let (near, far) = if reversed { (marker.start, marker.end) } else { (marker.end, marker.start) };
-                    near.into_iter().chain(far).for_each(|deletion| self.deletion(deletion));
+                    marker.end.into_iter().chain(marker.start).for_each(|deletion| self.deletion(deletion));
                 }
             }
         }

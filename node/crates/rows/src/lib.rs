@@ -10,13 +10,16 @@
 
 pub mod cell;
 pub mod clustering;
+pub mod codec;
 pub mod command;
 pub mod deletion;
+pub mod digest;
 pub mod limits;
 pub mod merge;
 pub mod partition;
 pub mod row;
 pub mod source;
+pub mod wire;
 
 pub use cell::{Cell, ColumnData, ComplexData};
 pub use clustering::{Clustering, ClusteringBound, PrefixKind, Slice};

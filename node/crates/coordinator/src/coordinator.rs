@@ -1,0 +1,446 @@
+//! The driver: asks replicas, waits for as many answers as the level needs, repairs, hints.
+
+use crate::consistency::{Factors, read_targets, write_needs};
+use crate::error::{CoordinatorError, FailureReason, WriteKind};
+use crate::replicas::{Replica, ReplicaFailure, ReplicaRequest, ReplicaResponse, ReplicaSet, Replicas};
+use crate::resolve::{live_rows, resolve};
+use crate::tally::{Progress, Tally};
+use futures::stream::{FuturesUnordered, StreamExt};
+use helenus_rows::{DataRange, Mutation, Partition, PartitionPosition, ReadCommand, ReadKind};
+use helenus_schema::Keyspace;
+use helenus_types::{ConsistencyLevel, Token};
+use std::cmp::Ordering;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time limits, named as in cassandra.yaml.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names are Cassandra's")]
+pub struct CoordinatorSettings {
+    pub read_request_timeout: Duration,
+    pub range_request_timeout: Duration,
+    pub write_request_timeout: Duration,
+}
+
+impl Default for CoordinatorSettings {
+    fn default() -> Self {
+        Self {
+            read_request_timeout: Duration::from_secs(5),
+            range_request_timeout: Duration::from_secs(10),
+            write_request_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+/// How often a read is asked again because merging left too few rows; each time for twice as many.
+const MAX_SHORT_READ_ROUNDS: u32 = 16;
+
+/// Coordinates requests of one shard's clients.
+#[derive(Debug)]
+pub struct Coordinator<R> {
+    replicas: Rc<R>,
+    settings: CoordinatorSettings,
+}
+
+impl<R> Clone for Coordinator<R> {
+    fn clone(&self) -> Self {
+        Self { replicas: Rc::clone(&self.replicas), settings: self.settings.clone() }
+    }
+}
+
+impl<R: Replicas + 'static> Coordinator<R> {
+    /// A coordinator over these replicas.
+    pub fn new(replicas: Rc<R>, settings: CoordinatorSettings) -> Self {
+        Self { replicas, settings }
+    }
+
+    fn factors(&self, keyspace: &Keyspace) -> Factors {
+        Factors { local: self.replicas.datacenter(), per_datacenter: self.replicas.replication_factors(keyspace) }
+    }
+
+    /// Applies writes, each on its replicas, all at the same level. The first failure is returned
+    /// after every write was sent.
+    pub async fn write_all(
+        &self,
+        keyspace_of: impl Fn(&str) -> Option<Arc<Keyspace>>,
+        mutations: Vec<Mutation>,
+        level: ConsistencyLevel,
+        kind: WriteKind,
+    ) -> Result<(), CoordinatorError> {
+        let mut writes = FuturesUnordered::new();
+        for mutation in mutations {
+            let keyspace = keyspace_of(&mutation.keyspace)
+                .ok_or_else(|| CoordinatorError::Invalid(format!("Keyspace '{}' does not exist", mutation.keyspace)))?;
+            writes.push(async move { self.write(&keyspace, mutation, level, kind).await });
+        }
+        let mut outcome = Ok(());
+        while let Some(result) = writes.next().await {
+            outcome = outcome.and(result);
+        }
+        outcome
+    }
+
+    /// Applies one write on its replicas.
+    pub async fn write(
+        &self,
+        keyspace: &Keyspace,
+        mutation: Mutation,
+        level: ConsistencyLevel,
+        kind: WriteKind,
+    ) -> Result<(), CoordinatorError> {
+        let set = self.replicas.replicas(keyspace, mutation.key.token);
+        let needs = write_needs(level, &self.factors(keyspace), &set)?;
+        let mutation = Rc::new(mutation);
+        let mut tally = Tally::new(needs);
+        let requests = FuturesUnordered::new();
+        let mut hinted = false;
+        for replica in set.natural.iter().chain(&set.pending) {
+            if replica.up {
+                tally.asked(&replica.datacenter);
+                requests.push(self.ask(replica, ReplicaRequest::Write(Rc::clone(&mutation)), self.settings.write_request_timeout));
+            } else {
+                hinted |= self.replicas.hint(replica, &mutation);
+            }
+        }
+        if level == ConsistencyLevel::Any && hinted {
+            self.finish_in_background(requests, mutation);
+            return Ok(());
+        }
+        self.await_writes(requests, mutation, tally, level, kind).await
+    }
+
+    async fn await_writes(
+        &self,
+        mut requests: FuturesUnordered<impl Future<Output = (Replica, Answer)> + 'static>,
+        mutation: Rc<Mutation>,
+        mut tally: Tally,
+        level: ConsistencyLevel,
+        kind: WriteKind,
+    ) -> Result<(), CoordinatorError> {
+        loop {
+            match tally.progress() {
+                Progress::Reached => {
+                    self.finish_in_background(requests, mutation);
+                    return Ok(());
+                }
+                Progress::Hopeless => {
+                    self.finish_in_background(requests, mutation);
+                    return Err(write_error(&tally, level, kind));
+                }
+                Progress::Waiting => {}
+            }
+            match requests.next().await {
+                Some((replica, Ok(_))) => tally.answered(&replica.datacenter),
+                Some((replica, Err(ReplicaFailure(reason)))) => {
+                    tally.failed(&replica.datacenter, replica.endpoint, reason);
+                    self.replicas.hint(&replica, &mutation);
+                }
+                None => return Err(write_error(&tally, level, kind)),
+            }
+        }
+    }
+
+    /// Replicas that answer after the client was answered; those that fail get hints (O3).
+    fn finish_in_background(
+        &self,
+        mut requests: FuturesUnordered<impl Future<Output = (Replica, Answer)> + 'static>,
+        mutation: Rc<Mutation>,
+    ) {
+        if requests.is_empty() {
+            return;
+        }
+        let replicas = Rc::clone(&self.replicas);
+        tokio::task::spawn_local(async move {
+            while let Some((replica, answer)) = requests.next().await {
+                if answer.is_err() {
+                    replicas.hint(&replica, &mutation);
+                }
+            }
+        });
+    }
+
+    fn ask(
+        &self,
+        replica: &Replica,
+        request: ReplicaRequest,
+        timeout: Duration,
+    ) -> impl Future<Output = (Replica, Answer)> + use<R> {
+        let answer = self.replicas.request(replica, request, timeout);
+        let replica = replica.clone();
+        async move { (replica, answer.await) }
+    }
+
+    /// Reads one partition or a range of them, in ring order, up to the command's limits.
+    pub async fn read(
+        &self,
+        keyspace: &Keyspace,
+        command: ReadCommand,
+        level: ConsistencyLevel,
+    ) -> Result<Vec<Partition>, CoordinatorError> {
+        match &command.kind {
+            ReadKind::Partition { key, .. } => {
+                let set = self.replicas.replicas(keyspace, key.token);
+                let targets = read_targets(level, &self.factors(keyspace), &set)?;
+                self.read_from(targets, command, level, self.settings.read_request_timeout).await
+            }
+            ReadKind::Range(range) => {
+                let range = range.clone();
+                self.read_range(keyspace, command, range, level).await
+            }
+        }
+    }
+
+    async fn read_range(
+        &self,
+        keyspace: &Keyspace,
+        command: ReadCommand,
+        range: DataRange,
+        level: ConsistencyLevel,
+    ) -> Result<Vec<Partition>, CoordinatorError> {
+        let mut found: Vec<Partition> = Vec::new();
+        for (sub_range, targets) in self.plan_range(keyspace, &range, level)? {
+            let mut part = command.clone();
+            let counted = live_rows(&found, &command.limits, command.now_in_seconds);
+            if command.limits.rows != u32::MAX {
+                let left = u64::from(command.limits.rows).saturating_sub(counted);
+                if left == 0 {
+                    break;
+                }
+                part.limits.rows = u32::try_from(left).unwrap_or(u32::MAX);
+            }
+            if sub_range.start != range.start {
+                part.limits.first_partition_returned = 0;
+            }
+            part.kind = ReadKind::Range(sub_range);
+            found.extend(self.read_from(targets, part, level, self.settings.range_request_timeout).await?);
+        }
+        Ok(found)
+    }
+
+    /// Cuts a range at the ring's tokens and joins neighbours that the same replicas can answer.
+    fn plan_range(
+        &self,
+        keyspace: &Keyspace,
+        range: &DataRange,
+        level: ConsistencyLevel,
+    ) -> Result<Vec<(DataRange, Vec<Replica>)>, CoordinatorError> {
+        let factors = self.factors(keyspace);
+        let mut plan: Vec<(DataRange, ReplicaSet, Vec<Replica>)> = Vec::new();
+        for (after, to) in self.replicas.ranges(keyspace) {
+            let Some(part) = intersect(range, after, to) else { continue };
+            let set = self.replicas.replicas(keyspace, to);
+            if let Some((last, last_set, _)) = plan.last_mut()
+                && same_members(last_set, &set)
+            {
+                last.end = part.end;
+                continue;
+            }
+            let targets = read_targets(level, &factors, &set)?;
+            plan.push((part, set, targets));
+        }
+        Ok(plan.into_iter().map(|(part, _, targets)| (part, targets)).collect())
+    }
+
+    async fn read_from(
+        &self,
+        targets: Vec<Replica>,
+        command: ReadCommand,
+        level: ConsistencyLevel,
+        timeout: Duration,
+    ) -> Result<Vec<Partition>, CoordinatorError> {
+        let required = targets.len();
+        let command = Rc::new(command);
+        // digests pay for single partitions only, as in Cassandra: ranges ask everyone for data
+        let digests = matches!(command.kind, ReadKind::Partition { .. });
+        let requests: FuturesUnordered<_> = (0..)
+            .zip(&targets)
+            .map(|(at, replica): (usize, _)| {
+                let request = if at > 0 && digests {
+                    ReplicaRequest::Digest(Rc::clone(&command))
+                } else {
+                    ReplicaRequest::Read(Rc::clone(&command))
+                };
+                self.ask(replica, request, timeout)
+            })
+            .collect();
+        let answers = collect_reads(requests, required, level).await?;
+        if let [(_, ReplicaResponse::Data(data))] = &answers[..] {
+            return Ok(data.clone());
+        }
+        if digests && digests_agree(&command, &answers) {
+            let data = answers.into_iter().find_map(|(_, answer)| match answer {
+                ReplicaResponse::Data(data) => Some(data),
+                _ => None,
+            });
+            return data.ok_or_else(|| CoordinatorError::Server("no replica returned data".into()));
+        }
+        self.read_and_repair(targets, command, answers, level, timeout).await
+    }
+
+    /// Digests differ, or everyone returned data: merge, repair whoever is behind, and ask again
+    /// when a replica's limit left the merged answer short.
+    async fn read_and_repair(
+        &self,
+        targets: Vec<Replica>,
+        command: Rc<ReadCommand>,
+        first: Vec<(Replica, ReplicaResponse)>,
+        level: ConsistencyLevel,
+        timeout: Duration,
+    ) -> Result<Vec<Partition>, CoordinatorError> {
+        let all_data = first.iter().all(|(_, answer)| matches!(answer, ReplicaResponse::Data(_)));
+        let mut answers = all_data.then_some(first);
+        let mut asked = (*command).clone();
+        for round in 0..=MAX_SHORT_READ_ROUNDS {
+            let data = match answers.take() {
+                Some(answers) => answers,
+                None => {
+                    let shared = Rc::new(asked.clone());
+                    let requests: FuturesUnordered<_> = targets
+                        .iter()
+                        .map(|replica| self.ask(replica, ReplicaRequest::Read(Rc::clone(&shared)), timeout))
+                        .collect();
+                    collect_reads(requests, targets.len(), level).await?
+                }
+            };
+            let (replicas, partitions): (Vec<Replica>, Vec<Vec<Partition>>) = data
+                .into_iter()
+                .filter_map(|(replica, answer)| match answer {
+                    ReplicaResponse::Data(partitions) => Some((replica, partitions)),
+                    _ => None,
+                })
+                .unzip();
+            let resolved = resolve(&asked, &partitions);
+            self.repair(&replicas, resolved.repairs, level, timeout).await?;
+            if !resolved.short {
+                return Ok(resolved.partitions);
+            }
+            tracing::debug!(round, table = %command.table.name, "short read: asking replicas for more rows");
+            asked.limits.rows = asked.limits.rows.saturating_mul(2);
+        }
+        Err(CoordinatorError::Server("replicas disagree on too many rows: run a repair of this table".into()))
+    }
+
+    async fn repair(
+        &self,
+        replicas: &[Replica],
+        repairs: Vec<Vec<Mutation>>,
+        level: ConsistencyLevel,
+        timeout: Duration,
+    ) -> Result<(), CoordinatorError> {
+        let required = replicas.len();
+        let mut requests: FuturesUnordered<_> = replicas
+            .iter()
+            .zip(repairs)
+            .flat_map(|(replica, mutations)| mutations.into_iter().map(move |mutation| (replica, mutation)))
+            .map(|(replica, mutation)| self.ask(replica, ReplicaRequest::ReadRepair(Rc::new(mutation)), timeout))
+            .collect();
+        while let Some((replica, answer)) = requests.next().await {
+            if let Err(ReplicaFailure(reason)) = answer {
+                tracing::debug!(endpoint = %replica.endpoint, ?reason, "read repair was not acknowledged");
+                return Err(CoordinatorError::ReadTimeout { level, received: required - 1, required, data_present: true });
+            }
+        }
+        Ok(())
+    }
+}
+
+type Answer = Result<ReplicaResponse, ReplicaFailure>;
+
+fn write_error(tally: &Tally, level: ConsistencyLevel, kind: WriteKind) -> CoordinatorError {
+    let (received, required, failures) = (tally.received(), tally.required(), tally.refusals());
+    if failures.is_empty() {
+        CoordinatorError::WriteTimeout { level, received, required, kind }
+    } else {
+        CoordinatorError::WriteFailure { level, received, required, kind, failures }
+    }
+}
+
+async fn collect_reads(
+    mut requests: FuturesUnordered<impl Future<Output = (Replica, Answer)>>,
+    required: usize,
+    level: ConsistencyLevel,
+) -> Result<Vec<(Replica, ReplicaResponse)>, CoordinatorError> {
+    let mut answers = Vec::with_capacity(required);
+    while let Some((replica, answer)) = requests.next().await {
+        match answer {
+            Ok(response) => answers.push((replica, response)),
+            Err(ReplicaFailure(reason)) => {
+                let received = answers.len();
+                let data_present = answers.iter().any(|(_, answer)| matches!(answer, ReplicaResponse::Data(_)));
+                return Err(if reason == FailureReason::Timeout {
+                    CoordinatorError::ReadTimeout { level, received, required, data_present }
+                } else {
+                    let failures = vec![(replica.endpoint, reason)];
+                    CoordinatorError::ReadFailure { level, received, required, data_present, failures }
+                });
+            }
+        }
+    }
+    Ok(answers)
+}
+
+fn digests_agree(command: &ReadCommand, answers: &[(Replica, ReplicaResponse)]) -> bool {
+    let mut digests = answers.iter().map(|(_, answer)| match answer {
+        ReplicaResponse::Digest(digest) => *digest,
+        ReplicaResponse::Data(data) => helenus_rows::digest::of_response(command, data),
+        ReplicaResponse::Done => [0; 16],
+    });
+    let first = digests.next();
+    digests.all(|digest| Some(digest) == first)
+}
+
+fn same_members(a: &ReplicaSet, b: &ReplicaSet) -> bool {
+    let members = |set: &ReplicaSet| {
+        let mut endpoints: Vec<_> = set.natural.iter().map(|replica| replica.endpoint).collect();
+        endpoints.sort_unstable();
+        endpoints
+    };
+    members(a) == members(b)
+}
+
+/// Places of range ends in ring order; `end` says that the minimum token means the end of the ring.
+fn place(position: &PartitionPosition, end: bool) -> (bool, Token, u8, &[u8]) {
+    match position {
+        PartitionPosition::MinOf(token) => (end && *token == Token::MINIMUM, *token, 0, &[]),
+        PartitionPosition::Key { key, .. } => (false, key.token, 1, &key.key),
+        PartitionPosition::MaxOf(token) => (false, *token, 2, &[]),
+    }
+}
+
+/// The part of a range whose tokens are after `after`, up to and including `to`.
+fn intersect(range: &DataRange, after: Token, to: Token) -> Option<DataRange> {
+    let ring_start =
+        if after == Token::MINIMUM { PartitionPosition::MinOf(after) } else { PartitionPosition::MaxOf(after) };
+    let ring_end = if to == Token::MINIMUM { PartitionPosition::MinOf(to) } else { PartitionPosition::MaxOf(to) };
+    let mut part = range.clone();
+    if place(&ring_start, false).cmp(&place(&range.start, false)) == Ordering::Greater {
+        part.start = ring_start;
+        part.resume_after = None;
+    }
+    if place(&ring_end, true).cmp(&place(&range.end, true)) == Ordering::Less {
+        part.end = ring_end;
+    }
+    let (start, end) = (place(&part.start, false), place(&part.end, true));
+    let single_key = matches!((&part.start, &part.end),
+        (PartitionPosition::Key { inclusive: true, .. }, PartitionPosition::Key { inclusive: true, .. }));
+    (start < end || (start == end && single_key)).then_some(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helenus_rows::ClusteringFilter;
+
+    #[test]
+    fn ranges_are_cut_at_ring_tokens() {
+        let all = DataRange::all(ClusteringFilter::all());
+        let cut = intersect(&all, Token(5), Token(9)).unwrap();
+        assert_eq!((cut.start, cut.end), (PartitionPosition::MaxOf(Token(5)), PartitionPosition::MaxOf(Token(9))));
+        let last = intersect(&all, Token(9), Token::MINIMUM).unwrap();
+        assert_eq!((last.start, last.end), (PartitionPosition::MaxOf(Token(9)), PartitionPosition::MinOf(Token::MINIMUM)));
+        let tail = DataRange { start: PartitionPosition::MaxOf(Token(20)), ..all };
+        assert_eq!(intersect(&tail, Token(5), Token(9)), None);
+        assert!(intersect(&tail, Token(9), Token::MINIMUM).is_some());
+    }
+}

@@ -1,0 +1,1 @@
+//! Writes kept for replicas that did not take them.
