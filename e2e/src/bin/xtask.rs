@@ -55,7 +55,7 @@ fn run() -> Result<ExitCode> {
         Command::Up(options) => up::up(&options),
         Command::Down(options) => kubernetes::down(&options.regions),
         Command::Kubectl(options) => {
-            return kubernetes::Region::open(&options.region)?.kubectl_interactive(&options.arguments);
+            return kubernetes::Region::open(&options.region)?.access()?.kubectl_interactive(&options.arguments);
         }
         Command::Image(options) => image::build(&options).map(|_archives| ()),
         Command::Test(options) => ci::run(&options),

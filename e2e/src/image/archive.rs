@@ -172,7 +172,8 @@ fn blob_path(descriptor: &Value) -> String {
     format!("blobs/{}", digest.replace(':', "/"))
 }
 
-fn digest(content: &[u8]) -> String {
+/// SHA-256, in hexadecimal digits.
+pub fn digest(content: &[u8]) -> String {
     let mut text = String::new();
     for byte in Sha256::digest(content) {
         write!(text, "{byte:02x}").ok();

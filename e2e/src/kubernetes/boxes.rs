@@ -156,7 +156,7 @@ impl Box {
         let socket = self.run_file("sock");
         let about = || format!("talk to box {}", self.cgroup);
         let mut stream = UnixStream::connect(&socket).with_context(about)?;
-        stream.set_read_timeout(Some(Duration::from_secs(60))).with_context(about)?;
+        stream.set_read_timeout(Some(Duration::from_mins(1))).with_context(about)?;
         let mut line = serde_json::to_string(request)?;
         line.push('\n');
         stream.write_all(line.as_bytes()).with_context(about)?;

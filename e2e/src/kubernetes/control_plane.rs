@@ -1,6 +1,6 @@
 //! The control plane of a region: etcd, apiserver, controller manager, scheduler, DNS and the volume controller, in one box.
 
-use super::boxes::{Box, Start};
+use super::boxes::Start;
 use super::certificates::Certificates;
 use super::layout::Layout;
 use super::programs::program;
@@ -8,6 +8,7 @@ use super::{Region, state};
 use crate::{paths, progress};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ pub fn start_apiserver(region: &Region, keys: &Certificates) -> Result<()> {
     the_box.start(&Start { namespace: &layout.namespace(), hostname: &hostname, private: &[] })?;
     the_box.service("etcd", etcd(region)?)?;
     the_box.service("kube-apiserver", apiserver(layout, keys)?)?;
-    progress::wait_until("the apiserver", Duration::from_secs(180), || {
+    progress::wait_until("the apiserver", Duration::from_mins(3), || {
         region.kubectl(["get", "--raw", "/readyz"]).map(|answer| answer == "ok")
     })
     .with_context(|| format!("logs: {}", the_box.logs().display()))
@@ -41,7 +42,7 @@ pub fn start_rest(region: &Region, keys: &Certificates) -> Result<()> {
     let admin = text(&region.conf("admin.kubeconfig"));
     let volumes = [text(&program("csi")?), "controller".into(), "--kubeconfig".into(), admin];
     the_box.service("csi", volumes.into_iter().chain(["--pool".into(), text(&pool)]))?;
-    region.apply(&storage_classes())
+    region.access()?.apply(&storage_classes().to_string()).map(|_| ())
 }
 
 fn text(path: &std::path::Path) -> String {
@@ -143,11 +144,8 @@ pub fn write_names(layout: &Layout, others: &[Layout]) -> Result<()> {
         kubeconfig.display()
     );
     for other in others.iter().filter(|other| other.domain != *domain) {
-        names.push_str(&format!(
-            "{}:53 {{\n  bind {address}\n  errors\n  cache 5\n  forward . {}\n}}\n",
-            other.domain,
-            other.control_plane_ip()
-        ));
+        let (domain, server) = (&other.domain, other.control_plane_ip());
+        write!(names, "{domain}:53 {{\n  bind {address}\n  errors\n  cache 5\n  forward . {server}\n}}\n")?;
     }
     paths::write_if_changed(&folder.join("Corefile"), &names).map(|_| ())
 }

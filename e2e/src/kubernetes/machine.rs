@@ -1,10 +1,9 @@
 //! What the machine must offer: root, cgroups of version 1 and some Debian packages, which are installed when missing.
 
 use crate::process;
-use crate::progress::{Step, say};
+use crate::progress::Step;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
-use std::process::Command;
 
 /// A program (or file) that is needed and the Debian package that brings it.
 const NEEDED: &[(&str, &str)] = &[
@@ -75,19 +74,4 @@ fn present(file: &str) -> bool {
                     .iter()
                     .any(|folder| Path::new(folder).join(name).exists())
         })
-}
-
-/// Says when an apt-installed containerd runs as a service of the machine: ours is separate, so that is no problem.
-pub fn note_other_containerd() {
-    if process::succeeds("pgrep", ["-x", "containerd"]) {
-        say("a containerd of the machine runs too; it is left alone");
-    }
-}
-
-/// Loads kernel parts that may be modules; failure shows later where it matters, so it is not one here.
-pub fn load_modules() {
-    for module in ["overlay", "br_netfilter", "nf_tables", "veth", "xfs", "loop"] {
-        let loaded = process::collect(&mut Command::new("modprobe").arg(module), None);
-        drop(loaded);
-    }
 }

@@ -6,6 +6,7 @@
 //! K1: everything of a region lies in its folder, its boxes, its cgroups and what is named `hel-…` in the network.
 //! K2: `down` leaves nothing of it behind, also after an `up` that was cut short.
 
+pub mod access;
 pub mod base_images;
 pub mod box_init;
 pub mod boxes;
@@ -21,14 +22,13 @@ pub mod programs;
 pub mod state;
 
 use crate::progress::{self, Look, Step};
-use crate::{paths, process};
+use crate::paths;
+use access::Access;
 use anyhow::{Context, Result, anyhow, bail};
 use boxes::Box;
 use certificates::Certificates;
 use layout::{Layout, Node};
-use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Duration;
 
@@ -125,7 +125,7 @@ impl Region {
     }
 
     fn wait_for_nodes(&self, nodes: &[Node]) -> Result<()> {
-        progress::wait_for("Ready nodes and a default service account", Duration::from_secs(300), || {
+        progress::wait_for("Ready nodes and a default service account", Duration::from_mins(5), || {
             let ready = self.ready_nodes()?;
             if ready.len() < nodes.len() {
                 return Ok(Look::Waiting(format!("{} of {} nodes are Ready", ready.len(), nodes.len())));
@@ -137,7 +137,7 @@ impl Region {
 
     /// Names of the nodes that are Ready.
     pub fn ready_nodes(&self) -> Result<Vec<String>> {
-        let list = self.get(["nodes"])?;
+        let list = self.access()?.get(["nodes"])?;
         let mut ready = Vec::new();
         for node in list["items"].as_array().unwrap_or(&Vec::new()) {
             let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -197,15 +197,9 @@ impl Region {
         found.with_context(|| format!("no node {name} in {}; there are {}", self.layout.name, known.join(", ")))
     }
 
-    /// A kubectl command for this region.
-    pub fn kubectl_command<I, S>(&self, arguments: I) -> Result<Command>
-    where
-        I: IntoIterator<Item = S>,
-        S: AsRef<std::ffi::OsStr>,
-    {
-        let mut command = Command::new(programs::program("kubectl")?);
-        command.env("KUBECONFIG", self.conf("admin.kubeconfig")).args(arguments);
-        Ok(command)
+    /// kubectl and helm for this region.
+    pub fn access(&self) -> Result<Access> {
+        Access::by_kubeconfig(self.conf("admin.kubeconfig"))
     }
 
     /// Runs kubectl and returns what it printed.
@@ -214,35 +208,7 @@ impl Region {
         I: IntoIterator<Item = S>,
         S: AsRef<std::ffi::OsStr>,
     {
-        process::finish(self.kubectl_command(arguments)?, None)
-    }
-
-    /// Runs kubectl on this terminal.
-    pub fn kubectl_interactive(&self, arguments: &[String]) -> Result<ExitCode> {
-        let status = self.kubectl_command(arguments)?.status().context("start kubectl")?;
-        Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
-    }
-
-    /// `kubectl get … -o json`.
-    pub fn get<I, S>(&self, arguments: I) -> Result<Value>
-    where
-        I: IntoIterator<Item = S>,
-        S: Into<String>,
-    {
-        let mut all = vec!["get".to_owned()];
-        all.extend(arguments.into_iter().map(Into::into));
-        all.extend(["-o".to_owned(), "json".to_owned()]);
-        serde_json::from_str(&self.kubectl(all)?).context("understand kubectl's answer")
-    }
-
-    /// `kubectl apply` of objects given as JSON.
-    pub fn apply(&self, objects: &Value) -> Result<()> {
-        process::finish(self.kubectl_command(["apply", "-f", "-"])?, Some(&objects.to_string())).map(|_| ())
-    }
-
-    /// Runs a program in a pod.
-    pub fn exec(&self, pod: &str, command: &[&str]) -> Result<String> {
-        self.kubectl(["exec", pod, "--"].iter().chain(command))
+        self.access()?.kubectl(arguments)
     }
 
     /// Loads an image archive into every node.

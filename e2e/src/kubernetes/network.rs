@@ -11,6 +11,8 @@ use anyhow::{Context, Result, bail};
 const GUARD: &str = "10.96.0.0/12";
 /// Marks our guard route.
 const GUARD_METRIC: &str = "9017";
+/// Where the ip program keeps its namespaces; a mount point from the first one on.
+const NAMESPACES: &str = "/run/netns";
 /// Interface names longer than this are cut by nobody but refused by the kernel.
 const NAME_LIMIT: usize = 15;
 
@@ -173,6 +175,10 @@ pub fn down_all() -> Result<()> {
             remove_interface(&interface)?;
         }
     }
+    if namespaces()?.is_empty() && is_mount_point(NAMESPACES)? {
+        process::run("umount", [NAMESPACES])?;
+        std::fs::remove_dir(NAMESPACES).context("remove the folder of namespaces")?;
+    }
     let guard = format!("unreachable {GUARD} metric {GUARD_METRIC}");
     let there = process::run("ip", ["route", "show", "exact", GUARD])?;
     if there.lines().any(|line| line.contains(GUARD_METRIC)) {
@@ -186,6 +192,11 @@ pub fn interfaces() -> Result<Vec<String>> {
     let list = process::run("ip", ["-brief", "link"])?;
     let names = list.lines().filter_map(|line| line.split_whitespace().next());
     Ok(names.map(|name| name.split('@').next().unwrap_or(name).to_owned()).collect())
+}
+
+fn is_mount_point(path: &str) -> Result<bool> {
+    let table = std::fs::read_to_string("/proc/self/mounts").context("read the mount table")?;
+    Ok(table.lines().any(|line| line.split(' ').nth(1) == Some(path)))
 }
 
 fn remove_interface(name: &str) -> Result<()> {

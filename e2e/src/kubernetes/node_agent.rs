@@ -59,7 +59,7 @@ pub fn start(region: &Region, node: &Node) -> Result<()> {
     let settings = region.conf(&format!("containerd-{}.toml", node.short));
     paths::write_if_changed(&settings, CONTAINERD)?;
     the_box.service("containerd", ["containerd".to_owned(), "--config".to_owned(), text(&settings)])?;
-    progress::wait_until(&format!("containerd of {}", node.name), Duration::from_secs(120), || {
+    progress::wait_until(&format!("containerd of {}", node.name), Duration::from_mins(2), || {
         the_box.run("ctr", ["version"]).map(|_| true)
     })
     .with_context(|| format!("logs: {}", the_box.logs().display()))?;

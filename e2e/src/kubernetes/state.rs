@@ -3,6 +3,7 @@
 use super::layout::Layout;
 use super::programs;
 use anyhow::{Context, Result};
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -85,7 +86,7 @@ pub fn make_folder(path: &Path) -> Result<()> {
     let list = made_folders()?;
     let mut text = fs::read_to_string(&list).unwrap_or_default();
     for folder in &missing {
-        text.push_str(&format!("{}\n", folder.display()));
+        writeln!(text, "{}", folder.display())?;
     }
     fs::write(&list, text).with_context(|| format!("write {}", list.display()))?;
     fs::create_dir_all(path).with_context(|| format!("make folder {}", path.display()))
