@@ -1,0 +1,464 @@
+//! The node's settings: a `cassandra.yaml` with the names and units of Cassandra 5.0, then
+//! `HELENUS_*` environment variables, then `--set key=value`; the later wins.
+//!
+//! Names that Cassandra knows and this node has no use for are accepted and listed in the log;
+//! names that nobody knows are refused, since they are typing errors.
+
+mod names;
+mod units;
+
+pub(crate) use units::{parse_bytes, parse_duration};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_yaml_ng::{Mapping, Value};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Names of ours that Cassandra does not have.
+const OWN_NAMES: &[&str] = &[
+    "admin_socket",
+    "data_center",
+    "http_address",
+    "http_port",
+    "memory_budget",
+    "node_name",
+    "rack",
+    "replace_host_id",
+    "ring_delay",
+    "seed_url",
+    "shards",
+];
+
+/// Names with an effect in this node; the rest of Cassandra's names are accepted without one.
+const USED_NAMES: &[&str] = &[
+    "auto_bootstrap",
+    "broadcast_address",
+    "broadcast_rpc_address",
+    "cluster_name",
+    "commitlog_directory",
+    "commitlog_segment_size",
+    "commitlog_sync",
+    "commitlog_sync_group_window",
+    "commitlog_sync_period",
+    "commitlog_total_space",
+    "data_file_directories",
+    "endpoint_snitch",
+    "hinted_handoff_enabled",
+    "hints_directory",
+    "initial_token",
+    "listen_address",
+    "max_hint_window",
+    "native_transport_port",
+    "num_tokens",
+    "partitioner",
+    "phi_convict_threshold",
+    "range_request_timeout",
+    "read_request_timeout",
+    "request_timeout",
+    "rpc_address",
+    "saved_caches_directory",
+    "seed_provider",
+    "storage_port",
+    "tombstone_failure_threshold",
+    "tombstone_warn_threshold",
+    "write_request_timeout",
+];
+
+/// How the commit log is made durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommitLogMode {
+    /// Acknowledge once written; sync every period.
+    Periodic(Duration),
+    /// Sync before each acknowledgement.
+    Batch,
+    /// Sync at most every window, acknowledge then.
+    Group(Duration),
+}
+
+/// Where a node learns its seeds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SeedSource {
+    /// Addresses in the settings; the node whose own address is among them may found the ring.
+    Static(Vec<SocketAddr>),
+    /// An HTTP service that answers `{"isSeed": bool, "seeds": [...]}`.
+    Http(String),
+}
+
+/// Everything that the node is told.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) cluster_name: String,
+    pub(crate) node_name: String,
+    pub(crate) num_tokens: usize,
+    pub(crate) initial_tokens: Vec<i64>,
+    pub(crate) data_center: String,
+    pub(crate) rack: String,
+    pub(crate) data_directories: Vec<PathBuf>,
+    pub(crate) commitlog_directory: PathBuf,
+    pub(crate) hints_directory: PathBuf,
+    pub(crate) listen_address: IpAddr,
+    pub(crate) broadcast_address: IpAddr,
+    pub(crate) rpc_address: IpAddr,
+    pub(crate) broadcast_rpc_address: IpAddr,
+    pub(crate) storage_port: u16,
+    pub(crate) native_transport_port: u16,
+    pub(crate) http_address: SocketAddr,
+    pub(crate) admin_socket: PathBuf,
+    pub(crate) seeds: SeedSource,
+    pub(crate) auto_bootstrap: bool,
+    pub(crate) replace_host_id: Option<Uuid>,
+    pub(crate) ring_delay: Duration,
+    pub(crate) shards: usize,
+    pub(crate) memory_budget_bytes: u64,
+    pub(crate) commitlog_mode: CommitLogMode,
+    pub(crate) commitlog_segment_bytes: u64,
+    pub(crate) commitlog_total_bytes: u64,
+    pub(crate) read_request_timeout: Duration,
+    pub(crate) range_request_timeout: Duration,
+    pub(crate) write_request_timeout: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) hinted_handoff: bool,
+    pub(crate) max_hint_window: Duration,
+    pub(crate) phi_convict_threshold: f64,
+    pub(crate) tombstone_warn_threshold: u32,
+    pub(crate) tombstone_failure_threshold: u32,
+    /// Cassandra's names that were given and have no effect here.
+    pub(crate) without_effect: Vec<String>,
+}
+
+impl Settings {
+    /// Reads the file (if any), then the environment, then `overrides` (`key=value`).
+    pub(crate) fn load(
+        file: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+        overrides: &[String],
+    ) -> Result<Self> {
+        let mut values = match file {
+            Some(path) => read_file(path)?,
+            None => Mapping::new(),
+        };
+        for (name, value) in environment {
+            if let Some(key) = environment_key(&name) {
+                values.insert(Value::String(key), parse_scalar(&value));
+            }
+        }
+        for entry in overrides {
+            let (key, value) =
+                entry.split_once('=').ok_or_else(|| anyhow!("--set takes key=value, not '{entry}'"))?;
+            values.insert(Value::String(key.trim().to_owned()), parse_scalar(value.trim()));
+        }
+        Self::of(&Values(values))
+    }
+
+    fn of(values: &Values) -> Result<Self> {
+        let without_effect = values.check_names()?;
+        if let Some(partitioner) = values.text("partitioner")?
+            && !partitioner.ends_with("Murmur3Partitioner")
+        {
+            bail!("partitioner: only Murmur3Partitioner is supported, not '{partitioner}'");
+        }
+        let listen_address = values.address("listen_address")?.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let broadcast_address = values.address("broadcast_address")?.unwrap_or(listen_address);
+        let rpc_address = values.address("rpc_address")?.unwrap_or(listen_address);
+        let broadcast_rpc_address = match values.address("broadcast_rpc_address")? {
+            Some(address) => address,
+            None if rpc_address.is_unspecified() => broadcast_address,
+            None => rpc_address,
+        };
+        let storage_port = values.number("storage_port", 7000)?;
+        let base = values.paths("data_file_directories")?;
+        let data_directories = if base.is_empty() { vec![PathBuf::from("/var/lib/helenus/data")] } else { base };
+        let beside = |name: &str| data_directories[0].parent().unwrap_or(Path::new("/")).join(name);
+        let path = |key: &str, name: &str| -> Result<PathBuf> {
+            Ok(values.text(key)?.map_or_else(|| beside(name), PathBuf::from))
+        };
+        let http_host = values.address("http_address")?.unwrap_or(listen_address);
+        Ok(Self {
+            cluster_name: values.text("cluster_name")?.unwrap_or_else(|| "Test Cluster".into()),
+            node_name: values.text("node_name")?.unwrap_or_else(|| broadcast_address.to_string()),
+            num_tokens: values.number("num_tokens", 16)?,
+            initial_tokens: values.tokens()?,
+            data_center: values.text("data_center")?.unwrap_or_else(|| "datacenter1".into()),
+            rack: values.text("rack")?.unwrap_or_else(|| "rack1".into()),
+            commitlog_directory: path("commitlog_directory", "commitlog")?,
+            hints_directory: path("hints_directory", "hints")?,
+            admin_socket: path("admin_socket", "admin.sock")?,
+            listen_address,
+            broadcast_address,
+            rpc_address,
+            broadcast_rpc_address,
+            storage_port,
+            native_transport_port: values.number("native_transport_port", 9042)?,
+            http_address: SocketAddr::new(http_host, values.number("http_port", 9180)?),
+            seeds: values.seeds(listen_address, storage_port)?,
+            auto_bootstrap: values.boolean("auto_bootstrap", true)?,
+            replace_host_id: values.uuid("replace_host_id")?,
+            ring_delay: values.duration("ring_delay", Duration::from_secs(10))?,
+            shards: values.number("shards", default_shards())?,
+            memory_budget_bytes: values.bytes("memory_budget", default_memory())?,
+            commitlog_mode: values.commitlog_mode()?,
+            commitlog_segment_bytes: values.bytes("commitlog_segment_size", 32 << 20)?,
+            commitlog_total_bytes: values.bytes("commitlog_total_space", 1 << 30)?,
+            read_request_timeout: values.duration("read_request_timeout", Duration::from_secs(5))?,
+            range_request_timeout: values.duration("range_request_timeout", Duration::from_secs(10))?,
+            write_request_timeout: values.duration("write_request_timeout", Duration::from_secs(2))?,
+            request_timeout: values.duration("request_timeout", Duration::from_secs(10))?,
+            hinted_handoff: values.boolean("hinted_handoff_enabled", true)?,
+            max_hint_window: values.duration("max_hint_window", Duration::from_secs(3 * 3600))?,
+            phi_convict_threshold: values.number("phi_convict_threshold", 8.0)?,
+            tombstone_warn_threshold: values.number("tombstone_warn_threshold", 1000)?,
+            tombstone_failure_threshold: values.number("tombstone_failure_threshold", 100_000)?,
+            data_directories,
+            without_effect,
+        })
+    }
+}
+
+/// One thread per core that we may use.
+fn default_shards() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Half of what the cgroup, or the machine, allows.
+fn default_memory() -> u64 {
+    crate::machine::memory_limit_bytes() / 2
+}
+
+/// `HELENUS_LISTEN_ADDRESS` is `listen_address`; a few have shorter names in the operator's Pods.
+fn environment_key(name: &str) -> Option<String> {
+    let key = name.strip_prefix("HELENUS_")?.to_ascii_lowercase();
+    match key.as_str() {
+        "dc" => Some("data_center".into()),
+        _ if OWN_NAMES.contains(&key.as_str()) || names::NAMES.contains(&key.as_str()) => Some(key),
+        _ => None,
+    }
+}
+
+fn parse_scalar(text: &str) -> Value {
+    serde_yaml_ng::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the settings are read before any seam exists")]
+fn read_file(path: &Path) -> Result<Mapping> {
+    let mut text = String::new();
+    std::io::Read::read_to_string(
+        &mut std::fs::File::open(path).with_context(|| format!("open settings file {}", path.display()))?,
+        &mut text,
+    )
+    .with_context(|| format!("read settings file {}", path.display()))?;
+    match serde_yaml_ng::from_str(&text).with_context(|| format!("parse settings file {}", path.display()))? {
+        Value::Mapping(mapping) => Ok(mapping),
+        Value::Null => Ok(Mapping::new()),
+        _ => bail!("settings file {} is not a map of names to values", path.display()),
+    }
+}
+
+struct Values(Mapping);
+
+impl Values {
+    fn get(&self, key: &str) -> Option<&Value> {
+        self.0.get(key).filter(|value| !value.is_null())
+    }
+
+    /// Refuses names that nobody knows; returns those without effect.
+    fn check_names(&self) -> Result<Vec<String>> {
+        let mut without_effect = Vec::new();
+        for key in self.0.keys() {
+            let name = key.as_str().ok_or_else(|| anyhow!("settings have a name that is not text: {key:?}"))?;
+            let current = units::current_name(name);
+            if OWN_NAMES.contains(&name) || USED_NAMES.contains(&current) {
+                continue;
+            }
+            if !names::NAMES.contains(&current) {
+                bail!("unknown setting '{name}': Cassandra 5.0 has none of this name; correct or remove it");
+            }
+            without_effect.push(name.to_owned());
+        }
+        without_effect.sort();
+        Ok(without_effect)
+    }
+
+    fn text(&self, key: &str) -> Result<Option<String>> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(Value::Number(number)) => Ok(Some(number.to_string())),
+            Some(Value::Bool(value)) => Ok(Some(value.to_string())),
+            Some(_) => bail!("{key}: a single value is expected"),
+        }
+    }
+
+    fn number<T>(&self, key: &str, default: T) -> Result<T>
+    where
+        T: std::str::FromStr,
+        T::Err: std::fmt::Display,
+    {
+        match self.text(key)? {
+            None => Ok(default),
+            Some(text) => text.trim().parse().map_err(|error| anyhow!("{key}: '{text}' is not valid: {error}")),
+        }
+    }
+
+    fn boolean(&self, key: &str, default: bool) -> Result<bool> {
+        self.number(key, default)
+    }
+
+    fn uuid(&self, key: &str) -> Result<Option<Uuid>> {
+        match self.text(key)?.filter(|text| !text.is_empty()) {
+            None => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|_| anyhow!("{key}: '{text}' is not a UUID")),
+        }
+    }
+
+    fn duration(&self, key: &str, default: Duration) -> Result<Duration> {
+        if let Some(old) = units::old_millisecond_name(key).and_then(|old| self.get(&old)) {
+            let text = old.as_u64().ok_or_else(|| anyhow!("{key}_in_ms: a count of milliseconds is expected"))?;
+            return Ok(Duration::from_millis(text));
+        }
+        match self.text(key)? {
+            None => Ok(default),
+            Some(text) => parse_duration(&text).with_context(|| key.to_owned()),
+        }
+    }
+
+    fn bytes(&self, key: &str, default: u64) -> Result<u64> {
+        match self.text(key)? {
+            None => Ok(default),
+            Some(text) => parse_bytes(&text).with_context(|| key.to_owned()),
+        }
+    }
+
+    fn address(&self, key: &str) -> Result<Option<IpAddr>> {
+        match self.text(key)?.filter(|text| !text.is_empty()) {
+            None => Ok(None),
+            Some(text) if text == "localhost" => Ok(Some(IpAddr::V4(Ipv4Addr::LOCALHOST))),
+            Some(text) => text.parse().map(Some).map_err(|_| anyhow!("{key}: '{text}' is not an IP address")),
+        }
+    }
+
+    fn paths(&self, key: &str) -> Result<Vec<PathBuf>> {
+        match self.get(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Sequence(entries)) => entries
+                .iter()
+                .map(|entry| entry.as_str().map(PathBuf::from).ok_or_else(|| anyhow!("{key}: a list of paths is expected")))
+                .collect(),
+            Some(Value::String(path)) => Ok(vec![PathBuf::from(path)]),
+            Some(_) => bail!("{key}: a list of paths is expected"),
+        }
+    }
+
+    fn tokens(&self) -> Result<Vec<i64>> {
+        let Some(text) = self.text("initial_token")?.filter(|text| !text.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        text.split(',')
+            .map(|token| token.trim().parse().map_err(|_| anyhow!("initial_token: '{token}' is not a token")))
+            .collect()
+    }
+
+    fn commitlog_mode(&self) -> Result<CommitLogMode> {
+        let period = self.duration("commitlog_sync_period", Duration::from_secs(10))?;
+        let window = self.duration("commitlog_sync_group_window", Duration::from_millis(15))?;
+        match self.text("commitlog_sync")?.as_deref() {
+            None | Some("periodic") => Ok(CommitLogMode::Periodic(period)),
+            Some("batch") => Ok(CommitLogMode::Batch),
+            Some("group") => Ok(CommitLogMode::Group(window)),
+            Some(other) => bail!("commitlog_sync: '{other}' is none of periodic, batch, group"),
+        }
+    }
+
+    fn seeds(&self, listen: IpAddr, port: u16) -> Result<SeedSource> {
+        if let Some(url) = self.text("seed_url")?.filter(|url| !url.is_empty()) {
+            return Ok(SeedSource::Http(url));
+        }
+        let Some(value) = self.get("seed_provider") else {
+            return Ok(SeedSource::Static(vec![SocketAddr::new(listen, port)]));
+        };
+        let entry = value.as_sequence().and_then(|list| list.first()).unwrap_or(value);
+        let parameter = |name: &str| {
+            let parameters = entry.get("parameters")?;
+            let map = parameters.as_sequence().and_then(|list| list.first()).unwrap_or(parameters);
+            map.get(name)?.as_str().map(str::to_owned)
+        };
+        let class = entry.get("class_name").and_then(Value::as_str).unwrap_or("SimpleSeedProvider");
+        match class.rsplit('.').next().unwrap_or(class) {
+            "SimpleSeedProvider" => {
+                let list = parameter("seeds").ok_or_else(|| anyhow!("seed_provider: parameter 'seeds' is missing"))?;
+                parse_seeds(&list, port).map(SeedSource::Static)
+            }
+            "HttpSeedProvider" => {
+                let url = parameter("url").ok_or_else(|| anyhow!("seed_provider: parameter 'url' is missing"))?;
+                Ok(SeedSource::Http(url))
+            }
+            other => bail!("seed_provider: '{other}' is not supported: use SimpleSeedProvider or HttpSeedProvider"),
+        }
+    }
+}
+
+/// Addresses with or without a port, separated by commas.
+pub(crate) fn parse_seeds(list: &str, port: u16) -> Result<Vec<SocketAddr>> {
+    list.split(',')
+        .map(str::trim)
+        .filter(|seed| !seed.is_empty())
+        .map(|seed| {
+            let seed = if seed == "localhost" { "127.0.0.1" } else { seed };
+            seed.parse::<SocketAddr>()
+                .or_else(|_| seed.parse::<IpAddr>().map(|address| SocketAddr::new(address, port)))
+                .map_err(|_| anyhow!("seeds: '{seed}' is not an address, with or without a port"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, environment: &[(&str, &str)], overrides: &[&str]) -> Result<Settings> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        let overrides: Vec<String> = overrides.iter().map(|o| (*o).to_owned()).collect();
+        Settings::load(Some(file.path()), environment, &overrides)
+    }
+
+    #[test]
+    fn later_sources_win() {
+        let settings = load(
+            "cluster_name: a\nnum_tokens: 4\nread_request_timeout: 3s\nlisten_address: 127.0.0.9",
+            &[("HELENUS_CLUSTER_NAME", "b"), ("HELENUS_DC", "east"), ("HELENUS_SEEDS_PORT", "ignored")],
+            &["num_tokens=8"],
+        )
+        .unwrap();
+        assert_eq!((settings.cluster_name.as_str(), settings.num_tokens, settings.data_center.as_str()), ("b", 8, "east"));
+        assert_eq!(settings.read_request_timeout, Duration::from_secs(3));
+        assert_eq!(settings.broadcast_rpc_address, settings.listen_address);
+    }
+
+    #[test]
+    fn names_of_cassandra_are_accepted_and_misspelt_ones_refused() {
+        let settings = load("concurrent_writes: 128\nmemtable_allocation_type: heap_buffers", &[], &[]).unwrap();
+        assert_eq!(settings.without_effect, ["concurrent_writes", "memtable_allocation_type"]);
+        let error = load("cluster_nam: x", &[], &[]).unwrap_err().to_string();
+        assert!(error.contains("unknown setting 'cluster_nam'"), "{error}");
+    }
+
+    #[test]
+    fn seed_lists_and_services() {
+        let list = "seed_provider:\n- class_name: org.apache.cassandra.locator.SimpleSeedProvider\n  parameters:\n  - seeds: \"127.0.0.1, 127.0.0.2:7100\"";
+        assert_eq!(
+            load(list, &[], &[]).unwrap().seeds,
+            SeedSource::Static(vec!["127.0.0.1:7000".parse().unwrap(), "127.0.0.2:7100".parse().unwrap()])
+        );
+        let service = load(list, &[("HELENUS_SEED_URL", "http://seeds/v1/seeds")], &[]).unwrap().seeds;
+        assert_eq!(service, SeedSource::Http("http://seeds/v1/seeds".into()));
+    }
+
+    #[test]
+    fn old_names_with_units_are_understood() {
+        let settings = load("read_request_timeout_in_ms: 7000\ncommitlog_segment_size_in_mb: 16", &[], &[]).unwrap();
+        assert_eq!(settings.read_request_timeout, Duration::from_secs(7));
+    }
+}
