@@ -48,6 +48,10 @@ pub enum DecodeError {
 
 impl DecodeError {
     /// An [`DecodeError::Invalid`] that shows the value found.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers hand over temporaries"
+    )]
     pub fn invalid(what: &'static str, value: impl ToString) -> Self {
         Self::Invalid {
             what,

@@ -1,7 +1,7 @@
 //! Messages to frames and back: small messages share a frame, large ones span several.
 
 use crate::error::{DecodeError, EncodeError};
-use crate::frame::{Frame, FrameDecoder, FrameEncoder, Framing, MAX_PAYLOAD_BYTES};
+use crate::frame::{FrameDecoder, FrameEncoder, Framing, MAX_PAYLOAD_BYTES};
 use crate::message::{DEFAULT_MAX_MESSAGE_BYTES, Message};
 use bytes::{Bytes, BytesMut};
 use helenus_types::Reader;
@@ -152,21 +152,21 @@ impl InboundMessages {
                     ));
                 }
                 self.current = Some(Reader::new(frame.payload));
-            } else if let Some(message) = self.large_part(frame)? {
+            } else if let Some(message) = self.large_part(&frame.payload)? {
                 return Ok(Some(message));
             }
         }
     }
 
-    fn large_part(&mut self, frame: Frame) -> Result<Option<Message>, DecodeError> {
+    fn large_part(&mut self, payload: &Bytes) -> Result<Option<Message>, DecodeError> {
         let partial = match self.partial.as_mut() {
             Some(partial) => partial,
             None => self.partial.insert(Partial {
-                wanted: self.checked_length(&frame.payload)?,
+                wanted: self.checked_length(payload)?,
                 bytes: BytesMut::new(),
             }),
         };
-        partial.bytes.extend_from_slice(&frame.payload);
+        partial.bytes.extend_from_slice(payload);
         if partial.bytes.len() < partial.wanted {
             return Ok(None);
         }

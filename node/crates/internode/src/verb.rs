@@ -58,8 +58,8 @@ impl Default for Timeouts {
             read: Duration::from_secs(5),
             range: Duration::from_secs(10),
             counter: Duration::from_secs(5),
-            truncate: Duration::from_secs(60),
-            repair: Duration::from_secs(120),
+            truncate: Duration::from_mins(1),
+            repair: Duration::from_mins(2),
             ping: Duration::from_secs(10),
         }
     }
@@ -77,7 +77,7 @@ impl Timeouts {
             TimeoutKind::Truncate => self.truncate,
             TimeoutKind::Repair => self.repair,
             TimeoutKind::Ping => self.ping,
-            TimeoutKind::Long => self.rpc.max(Duration::from_secs(300)),
+            TimeoutKind::Long => self.rpc.max(Duration::from_mins(5)),
         }
     }
 }
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(Verb::ReadRsp.connection(1 << 20), ConnectionType::Large);
         assert_eq!(
             Timeouts::default().of(Verb::GossipDigestSyn.timeout_kind()),
-            Duration::from_secs(300)
+            Duration::from_mins(5)
         );
     }
 }
