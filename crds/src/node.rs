@@ -121,6 +121,9 @@ pub struct CassandraNodeStatus {
     /// Version that it says it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_version: Option<String>,
+    /// Since when it has no Pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_since: Option<Time>,
     /// Since when its volume is known to be lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_lost_since: Option<Time>,

@@ -10,6 +10,9 @@ use k8s_openapi::jiff::Timestamp;
 use super::validate::{Defaults, validate};
 use super::world::{Claim, ClusterObject, Host, NodeObject, Pod, World};
 
+/// Gossip reaches thousands of nodes in a few rounds of a second each.
+const GOSSIP_SECS: i64 = 20;
+
 /// Objects as the API server (or a cache of it) gave them.
 #[derive(Clone, Debug)]
 pub struct Objects {
@@ -58,6 +61,7 @@ pub fn world(objects: &Objects, now: Timestamp, lost_node_secs: i64, defaults: &
         reports: objects.reports.clone(),
         hosts,
         lost_node_secs,
+        gossip_secs: GOSSIP_SECS,
     }
 }
 

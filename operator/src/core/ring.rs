@@ -1,6 +1,8 @@
 //! What the nodes' reports say together. Every question is answered with yes or with the reason
 //! why not: a report that is missing is a reason (O7).
 
+use std::collections::BTreeSet;
+
 use helenus_crds::{NodeReport, NodeState, PeerState};
 
 use super::world::{NodeObject, World};
@@ -132,4 +134,74 @@ pub fn host_id_gone(world: &World, host_id: &str, without: &[&str]) -> Result<()
         ));
     }
     Ok(())
+}
+
+/// Every ready node was asked, there is at least one, and none knows a host id that is not a known node's.
+pub fn no_strangers(world: &World, without: &[&str]) -> Result<(), NotYet> {
+    let known: BTreeSet<&str> = world
+        .nodes
+        .values()
+        .filter_map(|node| node.status.host_id.as_deref())
+        .collect();
+    let mut witnesses = 0_usize;
+    for node in world
+        .nodes
+        .values()
+        .filter(|node| !without.contains(&node.name.as_str()))
+    {
+        if !world.pod_of(node).is_some_and(|pod| pod.ready) {
+            return Err(format!(
+                "{} is not ready and cannot say whom it knows",
+                node.name
+            ));
+        }
+        let (report, _) = member(world, node)?;
+        let stranger = report
+            .peers
+            .iter()
+            .find(|peer| peer.state != PeerState::Left && !known.contains(peer.host_id.as_str()));
+        if let Some(stranger) = stranger {
+            return Err(format!(
+                "{} knows host id {}, which is no known node's",
+                node.name, stranger.host_id
+            ));
+        }
+        witnesses += 1;
+    }
+    if witnesses == 0 {
+        return Err("no ready node can say whom it knows".to_owned());
+    }
+    Ok(())
+}
+
+/// The host id of a node that became a member and was never heard of itself (its Kubernetes node fell
+/// silent at once, say). In a ring of our own nodes only the operation under way adds members, so a
+/// member that is no known node's, in the right rack and the only one such, is the operation's node.
+pub fn newcomer(world: &World, node: &NodeObject) -> Option<String> {
+    let own_ring = world
+        .cluster
+        .spec
+        .as_ref()
+        .is_ok_and(|spec| spec.seed_url.is_some());
+    if !own_ring || world.operation()?.node != node.name {
+        return None;
+    }
+    let known: BTreeSet<&str> = world
+        .nodes
+        .values()
+        .filter_map(|node| node.status.host_id.as_deref())
+        .collect();
+    let ready = world
+        .nodes
+        .values()
+        .filter(|other| world.pod_of(other).is_some_and(|pod| pod.ready));
+    let peers = ready
+        .filter_map(|other| world.report_of(other))
+        .flat_map(|report| &report.peers);
+    let strangers: BTreeSet<&str> = peers
+        .filter(|peer| peer.state == PeerState::Normal && !known.contains(peer.host_id.as_str()))
+        .filter(|peer| peer.datacenter == node.spec.datacenter && peer.rack == node.spec.rack)
+        .map(|peer| peer.host_id.as_str())
+        .collect();
+    (strangers.len() == 1).then(|| strangers.first().map(ToString::to_string))?
 }

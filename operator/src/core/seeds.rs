@@ -3,7 +3,8 @@
 //!
 //! - Only the node (by UID) with the volume (by UID) that was granted the founding may found, and
 //!   only while the ring has no name.
-//! - A node that was never a member is told live members only.
+//! - A node that was never a member is told live members only, and only while the operation under way
+//!   is its own: whatever an old leader of the operator may have made, no two nodes join at a time.
 //! - A member that finds no live one (everything was restarted) is told of other members on their
 //!   way up, so that they find each other at their new addresses.
 
@@ -45,6 +46,12 @@ pub fn answer(
         } else {
             Err("the ring is not founded yet and another node has, or will have, the grant to found it".to_owned())
         };
+    }
+    let turn = status
+        .operation
+        .is_some_and(|operation| operation.node == asking);
+    if !mine.joined && !turn {
+        return Err("it is not this node's turn to join".to_owned());
     }
     let others = |wanted: &dyn Fn(&CassandraNodeStatus) -> bool| {
         let others = nodes
@@ -111,6 +118,10 @@ mod tests {
         .unwrap()
     }
 
+    fn operation(node: &str) -> serde_json::Value {
+        json!({"type": "ScaleUp", "node": node, "datacenter": "d", "rack": "a", "startedAt": "2026-01-01T00:00:00Z"})
+    }
+
     fn normal(address: &str) -> serde_json::Value {
         json!({"state": "NORMAL", "ready": true, "joined": true, "address": address})
     }
@@ -162,7 +173,7 @@ mod tests {
 
     #[test]
     fn seeds_are_live_members_spread_over_racks_without_the_asker() {
-        let founded = cluster(json!({"clusterId": "id"}));
+        let founded = cluster(json!({"clusterId": "id", "operation": operation("b-1")}));
         let nodes = [
             node("a-0", "a", normal("1.0.0.1")),
             node("a-1", "a", normal("1.0.0.2")),
@@ -177,6 +188,11 @@ mod tests {
         let seeds = |asking| check(&founded, &nodes, asking).unwrap().1;
         assert_eq!(seeds("b-1"), ["1.0.0.1", "1.0.1.1", "1.0.2.1"]);
         assert_eq!(seeds("b-0"), ["1.0.0.1", "1.0.2.1", "1.0.0.2"]);
+        let other_turn = cluster(json!({"clusterId": "id", "operation": operation("c-1")}));
+        assert!(
+            check(&other_turn, &nodes, "b-1").is_err(),
+            "it is not its turn"
+        );
     }
 
     #[test]

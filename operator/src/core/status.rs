@@ -27,12 +27,13 @@ pub fn node_status(world: &World, node: &NodeObject) -> CassandraNodeStatus {
     let kept = world
         .claim_of(node)
         .filter(|claim| old.claim_uid.as_ref() == Some(&claim.uid))
-        .and_then(|claim| claim.host_id.clone());
+        .and_then(|claim| Some((claim.host_id.clone()?, claim.cluster_id.is_some())));
     let host_id = old
         .host_id
         .clone()
-        .or(kept.clone())
-        .or_else(|| report.and_then(|report| report.host_id.clone()));
+        .or_else(|| kept.clone().map(|(host_id, _)| host_id))
+        .or_else(|| report.and_then(|report| report.host_id.clone()))
+        .or_else(|| ring::newcomer(world, node));
     let honest = |said: &Option<String>| said.is_some() && *said == host_id;
     let normal =
         report.is_some_and(|report| report.state == NodeState::Normal && honest(&report.host_id));
@@ -43,7 +44,7 @@ pub fn node_status(world: &World, node: &NodeObject) -> CassandraNodeStatus {
     let (state, message) = state_and_message(world, node, lost.as_deref());
     CassandraNodeStatus {
         claim_uid,
-        joined: old.joined || normal || seen || kept.is_some(),
+        joined: old.joined || normal || seen || kept.is_some_and(|(_, member)| member),
         state: Some(state),
         message,
         ready: pod.is_some_and(|pod| pod.ready && pod.gone_by.is_none()) && lost.is_none(),
@@ -52,6 +53,11 @@ pub fn node_status(world: &World, node: &NodeObject) -> CassandraNodeStatus {
         release_version: report
             .map(|report| report.release_version.clone())
             .or_else(|| old.release_version.clone()),
+        stopped_since: world
+            .pods
+            .get(&node.name)
+            .is_none()
+            .then(|| old.stopped_since.clone().unwrap_or(Time(world.now))),
         volume_lost_since: lost.map(|_| old.volume_lost_since.clone().unwrap_or(Time(world.now))),
         host_id,
     }

@@ -27,6 +27,9 @@ pub struct World {
     pub reports: BTreeMap<String, NodeReport>,
     /// How long a Kubernetes node may be lost before its Pod is removed by force, in seconds.
     pub lost_node_secs: i64,
+    /// How long news of a node may take to reach every other node, in seconds: before that, a host
+    /// id that is not seen may only not be seen yet.
+    pub gossip_secs: i64,
 }
 
 /// The `CassandraCluster`, validated or not.

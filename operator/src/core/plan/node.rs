@@ -98,7 +98,14 @@ fn annotate(world: &World, node: &NodeObject, claim: &Claim, plan: &mut Plan) {
     want(names::RACK_NAME, claim.rack.as_deref(), &node.spec.rack);
     if let Some(host_id) = &node.status.host_id {
         want(names::HOST_ID, claim.host_id.as_deref(), host_id);
-        if let Some(cluster_id) = &world.cluster.status.cluster_id {
+        // Only a member's volume is part of a ring.
+        if let Some(cluster_id) = world
+            .cluster
+            .status
+            .cluster_id
+            .as_ref()
+            .filter(|_| node.status.joined)
+        {
             want(names::CLUSTER_ID, claim.cluster_id.as_deref(), cluster_id);
         }
     }
@@ -116,7 +123,11 @@ fn pod(world: &World, node: &NodeObject, plan: &mut Plan) {
         let claim = world.claim_of(node).filter(|claim| !claim.terminating);
         let recorded =
             claim.is_some_and(|claim| node.status.claim_uid.as_ref() == Some(&claim.uid));
-        let leaves = is_replaced(world, node) || (node.terminating && !node.status.joined);
+        let turn = world
+            .operation()
+            .is_some_and(|operation| operation.node == node.name);
+        let leaves =
+            is_replaced(world, node) || (!node.status.joined && (node.terminating || !turn));
         if recorded && world.volume_loss(node).is_none() && !leaves {
             plan.steps.push(Step::CreatePod {
                 node: node.name.clone(),
@@ -149,6 +160,11 @@ fn pod(world: &World, node: &NodeObject, plan: &mut Plan) {
         );
     } else if is_replaced(world, node) {
         delete(false, "another node takes its place".to_owned());
+    } else if pod.host.is_none() && world.claim_of(node).is_some_and(|claim| claim.terminating) {
+        delete(
+            false,
+            "its claim is being deleted, so it can run nowhere".to_owned(),
+        );
     } else if pod.ended {
         delete(
             false,

@@ -12,6 +12,14 @@ use super::{Change, NodeDraft, Plan, Step};
 /// Plans the next topology step.
 pub(super) fn plan(world: &World, spec: &ValidatedCluster, plan: &mut Plan) {
     report_losses(world, spec, plan);
+    for node in world.nodes.values().filter(|node| is_stray(world, node)) {
+        release(
+            world,
+            node,
+            &format!("{} was made for an operation that is over", node.name),
+            plan,
+        );
+    }
     if let Some(operation) = world.operation() {
         go_on(world, spec, operation, plan);
     } else if spec.seed_url.is_some() && world.cluster.status.cluster_id.is_none() {
@@ -19,6 +27,17 @@ pub(super) fn plan(world: &World, spec: &ValidatedCluster, plan: &mut Plan) {
     } else {
         grow(world, spec, plan);
     }
+}
+
+/// A node that an operator made too late: it never was a member and no operation under way is about it.
+fn is_stray(world: &World, node: &NodeObject) -> bool {
+    let brought_along = world
+        .claim_of(node)
+        .is_some_and(|claim| claim.cluster_id.is_some());
+    let wanted = world
+        .operation()
+        .is_some_and(|operation| operation.node == node.name);
+    !node.status.joined && !brought_along && !wanted && world.cluster.status.cluster_id.is_some()
 }
 
 /// Nodes whose volume is lost, whatever is done about them.
@@ -93,13 +112,7 @@ fn go_on(world: &World, spec: &ValidatedCluster, operation: &Operation, plan: &m
     };
     match operation.kind {
         OperationKind::Found => found_on(world, node, plan),
-        OperationKind::ScaleUp if world.volume_loss(node).is_some() => {
-            lost_on_its_way(world, node, plan)
-        }
-        OperationKind::ScaleUp => match ring::joined_everywhere(world, node, &[]) {
-            Ok(()) => plan.change = Some(Change::Finish { cluster_id: None }),
-            Err(why) => plan.waiting = Some(why),
-        },
+        OperationKind::ScaleUp => scale_up_on(world, spec, node, plan),
         OperationKind::Replace => replace_on(world, operation, node, plan),
     }
 }
@@ -117,6 +130,10 @@ fn start_node(world: &World, spec: &ValidatedCluster, operation: &Operation, pla
                 founding.node
             ),
         );
+        return;
+    }
+    if operation.kind == OperationKind::ScaleUp && due_replacement(world, spec).is_some() {
+        plan.change = Some(Change::Finish { cluster_id: None });
         return;
     }
     let mut replaced = None;
@@ -192,23 +209,40 @@ fn found_on(world: &World, node: &NodeObject, plan: &mut Plan) {
 fn lost_on_its_way(world: &World, node: &NodeObject, plan: &mut Plan) {
     if node.status.joined {
         plan.change = Some(Change::Finish { cluster_id: None });
+    } else {
+        release(
+            world,
+            node,
+            &format!("{} lost its volume before it was a member", node.name),
+            plan,
+        );
+    }
+}
+
+/// A node joins; but if it cannot because a member is lost, it steps back so that the member can be replaced.
+fn scale_up_on(world: &World, spec: &ValidatedCluster, node: &NodeObject, plan: &mut Plan) {
+    if world.volume_loss(node).is_some() {
+        lost_on_its_way(world, node, plan);
         return;
     }
-    if let Some(host_id) = &node.status.host_id
-        && let Err(why) = ring::host_id_gone(world, host_id, &[&node.name])
-    {
-        plan.waiting = Some(format!(
-            "{} lost its volume while it joined; to begin again: {why}",
-            node.name
-        ));
-        return;
+    match ring::joined_everywhere(world, node, &lost_members(world)) {
+        Ok(()) => plan.change = Some(Change::Finish { cluster_id: None }),
+        Err(_)
+            if !node.status.joined
+                && (node.terminating || due_replacement(world, spec).is_some()) =>
+        {
+            release(
+                world,
+                node,
+                &format!(
+                    "{} steps back so that a lost node can be replaced first",
+                    node.name
+                ),
+                plan,
+            );
+        }
+        Err(why) => plan.waiting = Some(why),
     }
-    release(
-        world,
-        node,
-        &format!("{} lost its volume before it was a member", node.name),
-        plan,
-    );
 }
 
 /// The new node exists: wait until it has the place, then let the old one go.
@@ -217,7 +251,7 @@ fn replace_on(world: &World, operation: &Operation, node: &NodeObject, plan: &mu
         .replaces
         .as_ref()
         .and_then(|old| world.nodes.get(old));
-    let gone: Vec<&str> = operation.replaces.as_deref().into_iter().collect();
+    let gone = lost_members(world);
     let lost = world.volume_loss(node).is_some();
     if lost && (old.is_none() || !node.status.joined) {
         lost_on_its_way(world, node, plan);
@@ -227,52 +261,85 @@ fn replace_on(world: &World, operation: &Operation, node: &NodeObject, plan: &mu
         plan.waiting = Some(why);
         return;
     }
-    let Some(old) = old else {
-        plan.change = Some(Change::Finish { cluster_id: None });
-        return;
-    };
-    if let Some(host_id) = &old.status.host_id
-        && let Err(why) = ring::host_id_gone(
+    match old {
+        None => plan.change = Some(Change::Finish { cluster_id: None }),
+        Some(old) => release(
             world,
-            host_id,
-            &[&old.name, if lost { &node.name } else { "" }],
-        )
-    {
-        plan.waiting = Some(why);
-        return;
+            old,
+            &format!("{} has taken the place of {}", node.name, old.name),
+            plan,
+        ),
     }
-    release(
-        world,
-        old,
-        &format!("{} has taken the place of {}", node.name, old.name),
-        plan,
-    );
 }
 
-/// Takes a node apart whose host id is not in the ring: object, Pod, volume, in this order, each
-/// seen gone before the next.
+/// Nodes that cannot be witnesses of anything, because their volume is lost.
+fn lost_members(world: &World) -> Vec<&str> {
+    world
+        .nodes
+        .values()
+        .filter(|node| world.volume_loss(node).is_some())
+        .map(|node| node.name.as_str())
+        .collect()
+}
+
+/// Takes a node apart that is not, or no longer, in the ring: object, Pod, then (only when every
+/// ready node has forgotten its host id) its volume. Each is seen gone before the next.
 fn release(world: &World, old: &NodeObject, why: &str, plan: &mut Plan) {
-    if !old.terminating {
-        plan.steps.push(Step::DeleteNode {
-            name: old.name.clone(),
-            uid: old.uid.clone(),
-        });
-    } else if let Some(pod) = world.pods.get(&old.name) {
+    if let Some(pod) = world.pods.get(&old.name) {
+        // The object first: it keeps the Pod from being made again.
+        if !old.terminating {
+            plan.steps.push(Step::DeleteNode {
+                name: old.name.clone(),
+                uid: old.uid.clone(),
+            });
+        }
         if pod.gone_by.is_none() {
+            let (pod, uid) = (pod.name.clone(), pod.uid.clone());
             plan.steps.push(Step::DeletePod {
-                pod: pod.name.clone(),
-                uid: pod.uid.clone(),
+                pod,
+                uid,
                 force: false,
                 why: why.to_owned(),
             });
         }
         plan.waiting = Some(format!("the Pod of {} is not gone yet", old.name));
-    } else if let Some(claim) = world.claim_of(old).filter(|claim| !claim.terminating) {
-        plan.steps.push(Step::DeleteClaim {
-            claim: claim.name.clone(),
-            uid: claim.uid.clone(),
-            why: why.to_owned(),
+        return;
+    }
+    let stopped = old
+        .status
+        .stopped_since
+        .as_ref()
+        .map(|since| world.now.duration_since(since.0).as_secs());
+    if stopped.is_none_or(|secs| secs < world.gossip_secs) {
+        plan.waiting = Some(format!(
+            "news of {} may still be on its way to other nodes",
+            old.name
+        ));
+        return;
+    }
+    let mut without = lost_members(world);
+    without.push(&old.name);
+    let forgotten = match &old.status.host_id {
+        Some(host_id) => ring::host_id_gone(world, host_id, &without),
+        None => ring::no_strangers(world, &without),
+    };
+    if let Err(why) = forgotten {
+        plan.waiting = Some(format!("to take {} apart: {why}", old.name));
+        return;
+    }
+    if !old.terminating {
+        plan.steps.push(Step::DeleteNode {
+            name: old.name.clone(),
+            uid: old.uid.clone(),
         });
+    } else if let Some(claim) = world.claim_of(old) {
+        if !claim.terminating {
+            plan.steps.push(Step::DeleteClaim {
+                claim: claim.name.clone(),
+                uid: claim.uid.clone(),
+                why: why.to_owned(),
+            });
+        }
     } else if old.finalizer {
         plan.steps.push(Step::ReleaseNode {
             name: old.name.clone(),
@@ -357,10 +424,10 @@ fn adopt(world: &World, spec: &ValidatedCluster, plan: &mut Plan) -> bool {
 
 /// The rack of a volume without a node, if it is part of this ring.
 fn place(world: &World, spec: &ValidatedCluster, claim: &Claim) -> Result<String, String> {
-    if claim.host_id.is_none() {
+    if claim.host_id.is_none() || claim.cluster_id.is_none() {
         return Err("it holds no member's data; delete it".to_owned());
     }
-    if claim.cluster_id.is_none() || claim.cluster_id != world.cluster.status.cluster_id {
+    if claim.cluster_id != world.cluster.status.cluster_id {
         return Err("its data is of another ring".to_owned());
     }
     if claim.datacenter.as_deref() != Some(spec.datacenter.as_str()) {
