@@ -24,3 +24,7 @@ pub use membership::Member;
 pub use replication::{
     Placement, ReplicaMap, ReplicationError, RingNode, RingSnapshot, Role, Strategy, TokenRange,
 };
+pub mod seeds;
+pub mod tokens;
+pub use seeds::{SeedAnswer, SeedName, StartDecision, StartFacts};
+pub use tokens::{Allocation, allocate};

@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShadowRound {
     /// Whom to ask besides the seeds: peers of before the restart.
-    pub(super) peers: BTreeSet<Endpoint>,
+    pub(crate) peers: BTreeSet<Endpoint>,
     /// When it began.
     pub started: Duration,
     /// All states told by those who answered; the newest of each node.
