@@ -14,6 +14,7 @@ pub mod codec;
 pub mod command;
 pub mod deletion;
 pub mod digest;
+pub mod filter;
 pub mod limits;
 pub mod merge;
 pub mod partition;

@@ -44,6 +44,11 @@ impl LimitCounter {
         self.static_live = static_row.is_live(self.now);
     }
 
+    /// The next partition is not the one that earlier pages returned rows of.
+    pub fn forget_first_partition(&mut self) {
+        self.first = false;
+    }
+
     /// Counts a row that the read returns.
     pub fn row(&mut self, row: &Row) {
         if row.is_live(self.now) {

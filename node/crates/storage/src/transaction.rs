@@ -1,0 +1,117 @@
+//! Replacing SSTables as a whole. A record beside them says what is added and what removed; until it
+//! is committed the added are leftovers, after that the removed are. Opening a table finishes
+//! whatever was begun, so that a crash at any point leaves the old SSTables or the new.
+//!
+//! Form of `helenus-transaction-<generation>.txt`: the line `helenus-transaction 1`, lines
+//! `add <name>` and `remove <name>`, the line `committed` or `begun`, the line `crc32
+//! <hexadecimal>`. A name is what the files of an SSTable begin with, such as `da-7-bti`. The record
+//! is replaced as a whole.
+
+use crate::error::TableError;
+use helenus_seams::Disk;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+const FIRST_LINE: &str = "helenus-transaction 1";
+const PREFIX: &str = "helenus-transaction-";
+
+/// What a record says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Transaction {
+    pub(crate) adds: Vec<String>,
+    pub(crate) removes: Vec<String>,
+    pub(crate) committed: bool,
+}
+
+impl Transaction {
+    /// SSTables that are to be removed should the node end now.
+    pub(crate) fn leftovers(&self) -> &[String] {
+        if self.committed { &self.removes } else { &self.adds }
+    }
+
+    /// Replaces the record, durably.
+    pub(crate) fn store(&self, disk: &dyn Disk, path: &Path) -> Result<(), TableError> {
+        let mut text = String::from(FIRST_LINE);
+        for (word, names) in [("add", &self.adds), ("remove", &self.removes)] {
+            for name in names {
+                // writing to a string cannot fail
+                write!(text, "\n{word} {name}").unwrap_or_default();
+            }
+        }
+        text.push_str(if self.committed { "\ncommitted" } else { "\nbegun" });
+        let crc = crc32fast::hash(text.as_bytes());
+        write!(text, "\ncrc32 {crc:08x}\n").unwrap_or_default();
+        disk.write_atomically(path, text.as_bytes()).map_err(TableError::io("write", path))
+    }
+
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let (body, crc) = text.trim_end().rsplit_once("\ncrc32 ").ok_or("its checksum is missing")?;
+        if u32::from_str_radix(crc, 16) != Ok(crc32fast::hash(body.as_bytes())) {
+            return Err("its checksum is wrong");
+        }
+        let mut lines = body.lines();
+        if lines.next() != Some(FIRST_LINE) {
+            return Err("its version is unknown");
+        }
+        let mut transaction = Self::default();
+        for line in lines {
+            match line.split_once(' ') {
+                Some(("add", name)) => transaction.adds.push(name.to_owned()),
+                Some(("remove", name)) => transaction.removes.push(name.to_owned()),
+                None if line == "committed" => transaction.committed = true,
+                None if line == "begun" => {}
+                _ => return Err("it has an unknown line"),
+            }
+        }
+        Ok(transaction)
+    }
+}
+
+/// The record of the transaction whose first new SSTable has this generation.
+pub(crate) fn path(folder: &Path, generation: u64) -> PathBuf {
+    folder.join(format!("{PREFIX}{generation}.txt"))
+}
+
+/// The generation in the name of a record.
+pub(crate) fn parse_name(path: &Path) -> Option<u64> {
+    path.file_name()?.to_str()?.strip_prefix(PREFIX)?.strip_suffix(".txt")?.parse().ok()
+}
+
+/// Reads a record.
+pub(crate) fn load(disk: &dyn Disk, path: &Path) -> Result<Transaction, TableError> {
+    let bytes = disk.read(path).map_err(TableError::io("read", path))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| "it is not text");
+    text.and_then(Transaction::parse).map_err(|reason| TableError::Damaged {
+        path: path.to_owned(),
+        reason: format!("the record of a transaction is damaged: {reason}"),
+    })
+}
+
+/// Removes a record whose leftovers are gone, after making their removal durable.
+pub(crate) fn forget(disk: &dyn Disk, path: &Path) -> Result<(), TableError> {
+    if let Some(folder) = path.parent() {
+        disk.sync_dir(folder).map_err(TableError::io("sync", folder))?;
+    }
+    match disk.remove(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(TableError::io("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helenus_seams::SimulatedDisk;
+
+    #[test]
+    fn records_round_trip_and_damage_is_found() {
+        let disk = SimulatedDisk::default();
+        let file = path(Path::new("/d"), 7);
+        assert_eq!(parse_name(&file), Some(7));
+        let record = Transaction { adds: vec!["da-7-bti".into()], removes: vec!["nb-1-big".into()], committed: true };
+        record.store(&disk, &file).unwrap();
+        assert_eq!(load(&disk, &file).unwrap(), record);
+        disk.flip_byte(&file, 25).unwrap();
+        assert!(matches!(load(&disk, &file), Err(TableError::Damaged { .. })));
+    }
+}
