@@ -221,6 +221,11 @@ impl Gossiper {
         self.own.heartbeat.generation
     }
 
+    /// Raises our generation before gossip begins; never lowers it.
+    pub fn set_generation(&mut self, generation: i32) {
+        self.own.heartbeat.generation = self.own.heartbeat.generation.max(generation);
+    }
+
     /// Replaces the seeds: a seed provider's newer answer.
     pub fn set_seeds(&mut self, seeds: impl IntoIterator<Item = Endpoint>) {
         let me = self.settings.me;
@@ -432,6 +437,9 @@ impl Gossiper {
         }
         for endpoint in forgotten {
             self.remove(endpoint, now, actions);
+        }
+        if actions.iter().any(|action| matches!(action, GossipAction::Down(_))) {
+            self.forget_replaced(now, actions);
         }
         self.quarantined
             .retain(|_, quarantine| quarantine.until > now.monotonic);

@@ -12,19 +12,21 @@
 
 pub mod failure_detector;
 pub mod gossip;
+pub mod membership;
+pub mod replication;
+pub mod seeds;
 pub mod status;
+pub mod tokens;
+pub mod topology;
 
 pub use gossip::{
     GossipAction, GossipSettings, Gossiper, LocalNode, Moment, SavedPeer, ShadowRound,
 };
-pub use status::Status;
-pub mod membership;
-pub mod replication;
 pub use membership::Member;
 pub use replication::{
     Placement, ReplicaMap, ReplicationError, RingNode, RingSnapshot, Role, Strategy, TokenRange,
 };
-pub mod seeds;
-pub mod tokens;
 pub use seeds::{SeedAnswer, SeedName, StartDecision, StartFacts};
+pub use status::Status;
 pub use tokens::{Allocation, allocate};
+pub use topology::{Fetch, Life, LifeAction, LifeSettings, Replaced, next_generation};

@@ -7,7 +7,7 @@ use helenus_internode::gossip::{
     VersionedValue, encode_token_text,
 };
 use helenus_seams::Entropy;
-use helenus_types::{Endpoint, HostId};
+use helenus_types::{Endpoint, HostId, Token};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -253,6 +253,7 @@ impl Gossiper {
         }
         if touched {
             self.resolve_host_ids(now, actions);
+            self.forget_replaced(now, actions);
         }
     }
 
@@ -455,6 +456,44 @@ impl Gossiper {
             } else {
                 self.remove(loser, now, actions);
             }
+        }
+    }
+
+    /// Forgets members that are down and all of whose tokens younger members own: they were replaced.
+    fn forget_replaced(&mut self, now: Moment, actions: &mut Vec<GossipAction>) {
+        let own = (self.settings.me, self.own_peer());
+        let members = self
+            .peers
+            .iter()
+            .map(|(endpoint, peer)| (*endpoint, peer))
+            .chain([(own.0, &own.1)]);
+        let mut owners: BTreeMap<Token, (i32, Endpoint)> = BTreeMap::new();
+        for (endpoint, peer) in
+            members.filter(|(_, peer)| matches!(peer.status(), Status::Normal { .. }))
+        {
+            for token in peer.tokens() {
+                let claim = (peer.state.heartbeat.generation, endpoint);
+                owners
+                    .entry(token)
+                    .and_modify(|owner| *owner = claim.max(*owner))
+                    .or_insert(claim);
+            }
+        }
+        let replaced = |endpoint: &Endpoint, peer: &Peer| {
+            peer.tokens().iter().all(|token| {
+                owners.get(token).is_some_and(|owner| {
+                    owner.1 != *endpoint && owner.0 > peer.state.heartbeat.generation
+                })
+            })
+        };
+        let gone: Vec<Endpoint> = self
+            .peers
+            .iter()
+            .filter(|(endpoint, peer)| !peer.alive && peer.is_member() && replaced(endpoint, peer))
+            .map(|(endpoint, _)| *endpoint)
+            .collect();
+        for endpoint in gone {
+            self.remove(endpoint, now, actions);
         }
     }
 }
