@@ -8,18 +8,27 @@ use scylla::statement::unprepared::Statement;
 use std::time::Duration;
 
 /// Rows that are written and read.
-const ROWS: &[(&str, &str)] = &[("Priam", "king"), ("Hecuba", "queen"), ("Helenus", "seer"), ("Cassandra", "seer")];
+const ROWS: &[(&str, &str)] = &[
+    ("Priam", "king"),
+    ("Hecuba", "queen"),
+    ("Helenus", "seer"),
+    ("Cassandra", "seer"),
+];
 
 /// What was done, statement by statement, for people.
 pub type Transcript = Vec<String>;
 
 /// Runs the session against nodes given as `address:port`, with `replicas` copies in a data center.
 pub fn run(nodes: &[String], datacenter: &str, replicas: usize) -> Result<Transcript> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the driver's event loop")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start the driver's event loop")?;
     let session = session(nodes, datacenter, replicas);
     runtime.block_on(async {
-        tokio::time::timeout(Duration::from_mins(2), session).await.context("the first session took over 120 s")?
+        tokio::time::timeout(Duration::from_mins(2), session)
+            .await
+            .context("the first session took over 120 s")?
     })
 }
 
@@ -41,28 +50,49 @@ async fn session(nodes: &[String], datacenter: &str, replicas: usize) -> Result<
         transcript.push(format!("{statement};"));
     }
     let insert = "INSERT INTO troy.people (name, role) VALUES (?, ?)";
-    let mut prepared = session.prepare(insert).await.with_context(|| format!("prepare {insert}"))?;
+    let mut prepared = session
+        .prepare(insert)
+        .await
+        .with_context(|| format!("prepare {insert}"))?;
     prepared.set_consistency(Consistency::Quorum);
     for row in ROWS {
-        session.execute_unpaged(&prepared, row).await.with_context(|| format!("insert {row:?}"))?;
+        session
+            .execute_unpaged(&prepared, row)
+            .await
+            .with_context(|| format!("insert {row:?}"))?;
     }
-    transcript.push(format!("{insert};  -- prepared, {} rows at QUORUM", ROWS.len()));
+    transcript.push(format!(
+        "{insert};  -- prepared, {} rows at QUORUM",
+        ROWS.len()
+    ));
     transcript.extend(read_back(&session).await?);
     Ok(transcript)
 }
 
 async fn execute(session: &Session, text: &str) -> Result<()> {
-    session.query_unpaged(text, ()).await.map(|_| ()).with_context(|| format!("run {text}"))
+    session
+        .query_unpaged(text, ())
+        .await
+        .map(|_| ())
+        .with_context(|| format!("run {text}"))
 }
 
 async fn read_back(session: &Session) -> Result<Transcript> {
     let text = "SELECT name, role FROM troy.people";
     let mut statement = Statement::new(text);
     statement.set_consistency(Consistency::Quorum);
-    let answer = session.query_unpaged(statement, ()).await.with_context(|| format!("run {text}"))?;
-    let rows = answer.into_rows_result().context("the answer holds no rows")?;
+    let answer = session
+        .query_unpaged(statement, ())
+        .await
+        .with_context(|| format!("run {text}"))?;
+    let rows = answer
+        .into_rows_result()
+        .context("the answer holds no rows")?;
     let mut found: Vec<(String, String)> = Vec::new();
-    for row in rows.rows::<(String, String)>().context("the rows have other types")? {
+    for row in rows
+        .rows::<(String, String)>()
+        .context("the rows have other types")?
+    {
         found.push(row.context("read a row")?);
     }
     for (name, role) in ROWS {
@@ -72,6 +102,10 @@ async fn read_back(session: &Session) -> Result<Transcript> {
         );
     }
     let mut transcript = vec![format!("{text};  -- at QUORUM")];
-    transcript.extend(found.iter().map(|(name, role)| format!("    {name:<12} {role}")));
+    transcript.extend(
+        found
+            .iter()
+            .map(|(name, role)| format!("    {name:<12} {role}")),
+    );
     Ok(transcript)
 }

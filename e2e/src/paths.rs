@@ -16,7 +16,8 @@ pub fn cache() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("HELENUS_CACHE") {
         return Ok(PathBuf::from(folder));
     }
-    let home = std::env::var_os("HOME").context("find the cache folder: neither HELENUS_CACHE nor HOME is set")?;
+    let home = std::env::var_os("HOME")
+        .context("find the cache folder: neither HELENUS_CACHE nor HOME is set")?;
     Ok(PathBuf::from(home).join(".cache/helenus"))
 }
 
@@ -41,7 +42,10 @@ pub fn xtask() -> Result<PathBuf> {
             return Ok(candidate);
         }
     }
-    bail!("no xtask beside {}: build it with `cargo build -p helenus-e2e --bin xtask`", me.display())
+    bail!(
+        "no xtask beside {}: build it with `cargo build -p helenus-e2e --bin xtask`",
+        me.display()
+    )
 }
 
 /// Linux marks the path of a running program that was replaced by a newer build.
@@ -58,7 +62,8 @@ pub fn write_if_changed(path: &Path, content: &str) -> Result<bool> {
         return Ok(false);
     }
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).with_context(|| format!("make folder {}", folder.display()))?;
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("make folder {}", folder.display()))?;
     }
     std::fs::write(path, content).with_context(|| format!("write {}", path.display()))?;
     Ok(true)
@@ -79,7 +84,13 @@ mod tests {
 
     #[test]
     fn replaced_programs_are_still_found() {
-        assert_eq!(without_deleted_mark(Path::new("/a/xtask (deleted)")), Path::new("/a/xtask"));
-        assert_eq!(without_deleted_mark(Path::new("/a/xtask")), Path::new("/a/xtask"));
+        assert_eq!(
+            without_deleted_mark(Path::new("/a/xtask (deleted)")),
+            Path::new("/a/xtask")
+        );
+        assert_eq!(
+            without_deleted_mark(Path::new("/a/xtask")),
+            Path::new("/a/xtask")
+        );
     }
 }

@@ -29,7 +29,12 @@ where
 pub fn finish(mut command: Command, input: Option<&str>) -> Result<String> {
     let output = collect(&mut command, input)?;
     if !output.status.success() {
-        bail!("{}: {}: {}", line_of(&command), output.status, complaint(&output));
+        bail!(
+            "{}: {}: {}",
+            line_of(&command),
+            output.status,
+            complaint(&output)
+        );
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -37,8 +42,14 @@ pub fn finish(mut command: Command, input: Option<&str>) -> Result<String> {
 /// Runs a command to its end whatever its status.
 pub fn collect(command: &mut Command, input: Option<&str>) -> Result<Output> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-    let mut child = command.spawn().with_context(|| format!("start {}", line_of(command)))?;
+    command.stdin(if input.is_some() {
+        Stdio::piped()
+    } else {
+        Stdio::null()
+    });
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("start {}", line_of(command)))?;
     if let (Some(text), Some(mut pipe)) = (input, child.stdin.take()) {
         // a program that fails early closes its end; its status tells why
         if let Err(error) = pipe.write_all(text.as_bytes())
@@ -47,7 +58,9 @@ pub fn collect(command: &mut Command, input: Option<&str>) -> Result<Output> {
             return Err(error).with_context(|| format!("write to {}", line_of(command)));
         }
     }
-    child.wait_with_output().with_context(|| format!("run {}", line_of(command)))
+    child
+        .wait_with_output()
+        .with_context(|| format!("run {}", line_of(command)))
 }
 
 /// Whether a program can be found and, asked for its version, answers.
@@ -71,7 +84,11 @@ pub fn line_of(command: &Command) -> String {
 
 /// The end of what a failed program said.
 fn complaint(output: &Output) -> String {
-    let said = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+    let said = if output.stderr.is_empty() {
+        &output.stdout
+    } else {
+        &output.stderr
+    };
     let text = String::from_utf8_lossy(said);
     let lines: Vec<&str> = text.trim().lines().collect();
     let start = lines.len().saturating_sub(20);
@@ -84,14 +101,22 @@ mod tests {
 
     #[test]
     fn a_failure_names_command_and_reason() {
-        let error = run("sh", ["-c", "echo reason >&2; exit 3"]).unwrap_err().to_string();
-        assert!(error.contains("sh -c") && error.contains("exit status: 3") && error.contains("reason"), "{error}");
+        let error = run("sh", ["-c", "echo reason >&2; exit 3"])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("sh -c") && error.contains("exit status: 3") && error.contains("reason"),
+            "{error}"
+        );
     }
 
     #[test]
     fn input_reaches_the_program() {
         assert_eq!(finish(Command::new("cat"), Some("hello")).unwrap(), "hello");
         // one that does not read it
-        assert_eq!(finish(Command::new("true"), Some(&"x".repeat(1 << 20))).unwrap(), "");
+        assert_eq!(
+            finish(Command::new("true"), Some(&"x".repeat(1 << 20))).unwrap(),
+            ""
+        );
     }
 }

@@ -11,8 +11,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Prints one progress line with the time of day (UTC).
 pub fn say(text: &str) {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
-    eprintln!("[{:02}:{:02}:{:02}] {text}", now / 3600 % 24, now / 60 % 60, now % 60);
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    eprintln!(
+        "[{:02}:{:02}:{:02}] {text}",
+        now / 3600 % 24,
+        now / 60 % 60,
+        now % 60
+    );
 }
 
 /// What one look at a condition gave.
@@ -26,14 +34,21 @@ pub enum Look<T> {
 /// Waits until `look` is done; says every ten seconds how things stand; fails after `limit`.
 ///
 /// An error of `look` counts as “not yet”, because servers come up behind it; the last one is told on failure.
-pub fn wait_for<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Result<Look<T>>) -> Result<T> {
+pub fn wait_for<T>(
+    what: &str,
+    limit: Duration,
+    mut look: impl FnMut() -> Result<Look<T>>,
+) -> Result<T> {
     let start = Instant::now();
     let mut reminded = start;
     loop {
         let state = match look() {
             Ok(Look::Done(value)) => {
                 if reminded > start {
-                    say(&format!("{what}: after {:.0} s", start.elapsed().as_secs_f64()));
+                    say(&format!(
+                        "{what}: after {:.0} s",
+                        start.elapsed().as_secs_f64()
+                    ));
                 }
                 return Ok(value);
             }
@@ -41,19 +56,35 @@ pub fn wait_for<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Result
             Err(error) => format!("{error:#}"),
         };
         if start.elapsed() > limit {
-            bail!("{what}: not so after {} s; last seen: {state}", limit.as_secs());
+            bail!(
+                "{what}: not so after {} s; last seen: {state}",
+                limit.as_secs()
+            );
         }
         if reminded.elapsed() > REMIND_EVERY {
             reminded = Instant::now();
-            say(&format!("waiting for {what}, {:.0} s: {state}", start.elapsed().as_secs_f64()));
+            say(&format!(
+                "waiting for {what}, {:.0} s: {state}",
+                start.elapsed().as_secs_f64()
+            ));
         }
         thread::sleep(LOOK_EVERY);
     }
 }
 
 /// [`wait_for`] for a condition that is only true or false.
-pub fn wait_until(what: &str, limit: Duration, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
-    wait_for(what, limit, || Ok(if holds()? { Look::Done(()) } else { Look::Waiting("not yet".into()) }))
+pub fn wait_until(
+    what: &str,
+    limit: Duration,
+    mut holds: impl FnMut() -> Result<bool>,
+) -> Result<()> {
+    wait_for(what, limit, || {
+        Ok(if holds()? {
+            Look::Done(())
+        } else {
+            Look::Waiting("not yet".into())
+        })
+    })
 }
 
 /// Measures a step and says how long it took.
@@ -66,12 +97,19 @@ impl Step {
     /// Says that `what` begins.
     pub fn begin(what: &str) -> Self {
         say(&format!("{what} ..."));
-        Self { what: what.to_owned(), start: Instant::now() }
+        Self {
+            what: what.to_owned(),
+            start: Instant::now(),
+        }
     }
 
     /// Says that it is done, and after how many seconds.
     pub fn done(self) {
-        say(&format!("{}: done in {:.1} s", self.what, self.start.elapsed().as_secs_f64()));
+        say(&format!(
+            "{}: done in {:.1} s",
+            self.what,
+            self.start.elapsed().as_secs_f64()
+        ));
     }
 }
 
@@ -81,8 +119,14 @@ mod tests {
 
     #[test]
     fn a_wait_that_fails_tells_the_last_state() {
-        let error = wait_for::<()>("the moon", Duration::ZERO, || Ok(Look::Waiting("half".into()))).unwrap_err();
-        assert!(error.to_string().contains("the moon") && error.to_string().contains("half"), "{error}");
+        let error = wait_for::<()>("the moon", Duration::ZERO, || {
+            Ok(Look::Waiting("half".into()))
+        })
+        .unwrap_err();
+        assert!(
+            error.to_string().contains("the moon") && error.to_string().contains("half"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -27,7 +27,12 @@ pub struct Options {
     #[arg(long)]
     pub context: Option<String>,
     /// Name of the local Kubernetes.
-    #[arg(long, env = "HELENUS_REGION", default_value = "us-east", conflicts_with = "context")]
+    #[arg(
+        long,
+        env = "HELENUS_REGION",
+        default_value = "us-east",
+        conflicts_with = "context"
+    )]
     pub region: String,
     /// Use the images in target/images as they are.
     #[arg(long)]
@@ -72,15 +77,23 @@ fn provide_images(region: Option<&Region>) -> Result<Vec<Part>> {
     for part in parts {
         let archive = part.archive();
         if !archive.exists() {
-            bail!("{} is not there: run `cargo xtask image`", archive.display());
+            bail!(
+                "{} is not there: run `cargo xtask image`",
+                archive.display()
+            );
         }
     }
     let Some(region) = region else {
         say("your cluster needs the images; with kind:");
         for part in parts {
-            say(&format!("    kind load image-archive {}", part.archive().display()));
+            say(&format!(
+                "    kind load image-archive {}",
+                part.archive().display()
+            ));
         }
-        say("elsewhere: `docker load -i` them and push them, or `ctr -n k8s.io images import` them on every node");
+        say(
+            "elsewhere: `docker load -i` them and push them, or `ctr -n k8s.io images import` them on every node",
+        );
         return Ok(Vec::new());
     };
     let mut fresh = Vec::new();
@@ -100,7 +113,11 @@ fn load_if_changed(region: &Region, part: Part) -> Result<bool> {
     if fs::read_to_string(&mark).is_ok_and(|old| old == digest) {
         return Ok(false);
     }
-    let step = Step::begin(&format!("loading {} into {}", part.image(), region.layout().name));
+    let step = Step::begin(&format!(
+        "loading {} into {}",
+        part.image(),
+        region.layout().name
+    ));
     region.load_image(&archive)?;
     let again = mark.exists();
     fs::write(&mark, digest).context("remember what was loaded")?;
@@ -112,7 +129,13 @@ fn install_operator(access: &Access, restart: bool) -> Result<()> {
     let step = Step::begin("installing the operator with Helm");
     let charts = paths::workspace().join("charts/helenus-operator");
     // helm installs the definitions only once and never updates them
-    access.kubectl(["apply", "--server-side", "--force-conflicts", "-f", &charts.join("crds").display().to_string()])?;
+    access.kubectl([
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "-f",
+        &charts.join("crds").display().to_string(),
+    ])?;
     access.helm([
         "upgrade",
         "--install",
@@ -122,19 +145,32 @@ fn install_operator(access: &Access, restart: bool) -> Result<()> {
         NAMESPACE,
         "--create-namespace",
         "--set",
-        &format!("image.repository={},image.tag={TAG}", Part::Operator.repository()),
+        &format!(
+            "image.repository={},image.tag={TAG}",
+            Part::Operator.repository()
+        ),
         "--set",
         &format!("node.image={}", Part::Node.image()),
     ])?;
     if restart {
-        access.kubectl(["-n", NAMESPACE, "rollout", "restart", &format!("deployment/{RELEASE}")])?;
+        access.kubectl([
+            "-n",
+            NAMESPACE,
+            "rollout",
+            "restart",
+            &format!("deployment/{RELEASE}"),
+        ])?;
     }
     let ready = progress::wait_for("the operator", Duration::from_mins(3), || {
         let deployment = access.get(["-n", NAMESPACE, "deployment", RELEASE])?;
         let status = &deployment["status"];
         let current = status["observedGeneration"] == deployment["metadata"]["generation"];
         let (wanted, updated) = (&deployment["spec"]["replicas"], &status["updatedReplicas"]);
-        if current && status["readyReplicas"] == *wanted && updated == wanted && status["replicas"] == *wanted {
+        if current
+            && status["readyReplicas"] == *wanted
+            && updated == wanted
+            && status["replicas"] == *wanted
+        {
             return Ok(Look::Done(()));
         }
         Ok(Look::Waiting(pod_states(access, &["-n", NAMESPACE])?))
@@ -153,25 +189,38 @@ struct Cluster {
 }
 
 fn apply_sample(access: &Access, sample: &Path) -> Result<Cluster> {
-    let mut manifest = fs::read_to_string(sample).with_context(|| format!("read {}", sample.display()))?;
+    let mut manifest =
+        fs::read_to_string(sample).with_context(|| format!("read {}", sample.display()))?;
     let nodes = access.get(["nodes"])?;
     let zones: Vec<&str> = items(&nodes)
         .filter_map(|node| node["metadata"]["labels"]["topology.kubernetes.io/zone"].as_str())
         .collect();
     if let Some(without) = without_unknown_zones(&manifest, &zones) {
-        say("your cluster's nodes are not in the zones that the sample names: its racks may lie anywhere");
+        say(
+            "your cluster's nodes are not in the zones that the sample names: its racks may lie anywhere",
+        );
         manifest = without;
     }
-    let said = access.apply(&manifest).with_context(|| format!("apply {}", sample.display()))?;
+    let said = access
+        .apply(&manifest)
+        .with_context(|| format!("apply {}", sample.display()))?;
     say(said.trim());
     let list = access.get(["-f", &sample.display().to_string()])?;
     let object = if list["kind"] == "List" {
-        items(&list).find(|item| item["kind"] == "CassandraCluster").cloned()
+        items(&list)
+            .find(|item| item["kind"] == "CassandraCluster")
+            .cloned()
     } else {
         Some(list)
     };
-    let object = object.with_context(|| format!("{} holds no CassandraCluster", sample.display()))?;
-    let text = |value: &Value| value.as_str().map(String::from).context("the cluster lacks a name");
+    let object =
+        object.with_context(|| format!("{} holds no CassandraCluster", sample.display()))?;
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .map(String::from)
+            .context("the cluster lacks a name")
+    };
     let name = text(&object["metadata"]["name"])?;
     Ok(Cluster {
         selector: format!("helenus.dev/cluster={name}"),
@@ -213,7 +262,9 @@ impl Cluster {
     /// Restarts pods one by one after their image changed under its name.
     fn restart_old_pods(&self, access: &Access) -> Result<()> {
         let pods = access.get(["pods", "-l", &self.selector])?;
-        let names: Vec<&str> = items(&pods).filter_map(|pod| pod["metadata"]["name"].as_str()).collect();
+        let names: Vec<&str> = items(&pods)
+            .filter_map(|pod| pod["metadata"]["name"].as_str())
+            .collect();
         for name in names {
             say(&format!("the node's image is new: restarting {name}"));
             access.kubectl(["delete", "pod", name])?;
@@ -231,12 +282,20 @@ impl Cluster {
             let current = status["observedGeneration"] == cluster["metadata"]["generation"];
             let pods = access.get(["pods", "-l", &self.selector])?;
             let ready = items(&pods).filter(|pod| is_ready(pod)).count();
-            if current && status["readyNodes"].as_u64() == Some(self.nodes as u64) && ready == self.nodes {
+            if current
+                && status["readyNodes"].as_u64() == Some(self.nodes as u64)
+                && ready == self.nodes
+            {
                 return Ok(Look::Done(()));
             }
-            let summary = status["summary"].as_str().unwrap_or("the operator has not said anything yet");
+            let summary = status["summary"]
+                .as_str()
+                .unwrap_or("the operator has not said anything yet");
             let pods = pod_states(access, &["-l", &self.selector])?;
-            Ok(Look::Waiting(format!("{} of {} ready, {summary}{pods}", status["readyNodes"], self.nodes)))
+            Ok(Look::Waiting(format!(
+                "{} of {} ready, {summary}{pods}",
+                status["readyNodes"], self.nodes
+            )))
         });
         explain(access, ready, &["-l", &self.selector], &self.name)
     }
@@ -244,9 +303,13 @@ impl Cluster {
     /// Runs the first session and prints what a person wants to see.
     fn show(&self, access: &Access, region: Option<&Region>) -> Result<()> {
         let pods = access.get(["pods", "-l", &self.selector])?;
-        let addresses: Vec<String> =
-            items(&pods).filter_map(|pod| pod["status"]["podIP"].as_str()).map(|ip| format!("{ip}:9042")).collect();
-        let first = items(&pods).find_map(|pod| pod["metadata"]["name"].as_str()).context("the cluster has no pod")?;
+        let addresses: Vec<String> = items(&pods)
+            .filter_map(|pod| pod["status"]["podIP"].as_str())
+            .map(|ip| format!("{ip}:9042"))
+            .collect();
+        let first = items(&pods)
+            .find_map(|pod| pod["metadata"]["name"].as_str())
+            .context("the cluster has no pod")?;
         let reachable = addresses.iter().all(|address| reaches(address));
         if reachable {
             say("first CQL session");
@@ -254,42 +317,70 @@ impl Cluster {
                 println!("cqlsh> {line}");
             }
         } else if region.is_some() {
-            bail!("the pods are ready, but their CQL port cannot be reached from here: {}", addresses.join(", "));
+            bail!(
+                "the pods are ready, but their CQL port cannot be reached from here: {}",
+                addresses.join(", ")
+            );
         } else {
-            say("this machine cannot reach the pods' addresses, so there is no first session from here");
+            say(
+                "this machine cannot reach the pods' addresses, so there is no first session from here",
+            );
         }
         println!();
-        print!("{}", access.kubectl(["get", "cassandraclusters,cassandranodes"])?);
+        print!(
+            "{}",
+            access.kubectl(["get", "cassandraclusters,cassandranodes"])?
+        );
         println!();
-        print!("{}", access.exec(first, &["/helenus", "nodetool", "status"])?);
+        print!(
+            "{}",
+            access.exec(first, &["/helenus", "nodetool", "status"])?
+        );
         println!();
         if let (true, Some(address)) = (reachable, addresses.first()) {
             let host = address.trim_end_matches(":9042");
             println!("Connect:  cqlsh {host}          (pip install cqlsh)");
         } else {
-            println!("Connect:  {} port-forward pod/{first} 9042:9042, then cqlsh 127.0.0.1", access.kubectl_words());
+            println!(
+                "Connect:  {} port-forward pod/{first} 9042:9042, then cqlsh 127.0.0.1",
+                access.kubectl_words()
+            );
         }
-        println!("Look:     {} get cassandraclusters,cassandranodes,pods", access.kubectl_words());
+        println!(
+            "Look:     {} get cassandraclusters,cassandranodes,pods",
+            access.kubectl_words()
+        );
         match region {
             Some(region) => {
-                println!("          export KUBECONFIG={}", region.kubeconfig()?.display());
+                println!(
+                    "          export KUBECONFIG={}",
+                    region.kubeconfig()?.display()
+                );
                 println!("End:      cargo xtask down");
             }
-            None => println!("End:      {} delete cassandracluster {}", access.kubectl_words(), self.name),
+            None => println!(
+                "End:      {} delete cassandracluster {}",
+                access.kubectl_words(),
+                self.name
+            ),
         }
         Ok(())
     }
 }
 
 fn reaches(address: &str) -> bool {
-    let Ok(address) = address.parse::<SocketAddr>() else { return false };
+    let Ok(address) = address.parse::<SocketAddr>() else {
+        return false;
+    };
     TcpStream::connect_timeout(&address, Duration::from_secs(3)).is_ok()
 }
 
 fn is_ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     pod["metadata"]["deletionTimestamp"].is_null()
-        && conditions.into_iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+        && conditions
+            .into_iter()
+            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
 /// One line per pod that is not ready: why.
@@ -312,9 +403,15 @@ fn pod_state(pod: &Value) -> String {
     for container in status["containerStatuses"].as_array().into_iter().flatten() {
         for (kind, detail) in container["state"].as_object().into_iter().flatten() {
             let reason = detail["reason"].as_str().unwrap_or(kind);
-            words.push(format!("{reason} {}", detail["message"].as_str().unwrap_or_default()));
+            words.push(format!(
+                "{reason} {}",
+                detail["message"].as_str().unwrap_or_default()
+            ));
         }
-        if let Some(restarts) = container["restartCount"].as_u64().filter(|count| *count > 0) {
+        if let Some(restarts) = container["restartCount"]
+            .as_u64()
+            .filter(|count| *count > 0)
+        {
             words.push(format!("restarted {restarts} times"));
         }
     }
@@ -331,22 +428,36 @@ fn explain(access: &Access, result: Result<()>, which: &[&str], cluster: &str) -
     let Err(error) = result else { return Ok(()) };
     let show = |title: &str, text: Result<String>| {
         eprintln!("---- {title}");
-        eprintln!("{}", text.unwrap_or_else(|error| format!("{error:#}")).trim_end());
+        eprintln!(
+            "{}",
+            text.unwrap_or_else(|error| format!("{error:#}")).trim_end()
+        );
     };
-    let pods = access.get(["pods"].iter().chain(which).copied()).unwrap_or_default();
+    let pods = access
+        .get(["pods"].iter().chain(which).copied())
+        .unwrap_or_default();
     for pod in items(&pods).filter(|pod| !is_ready(pod)) {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
         let logs = ["logs", "-n", namespace, name, "--tail=40"];
         show(&format!("log of pod {name}"), access.kubectl(logs));
         if pod["status"]["containerStatuses"][0]["restartCount"].as_u64() > Some(0) {
-            show(&format!("log of pod {name} before its restart"), access.kubectl(logs.iter().chain(&["--previous"])));
+            show(
+                &format!("log of pod {name} before its restart"),
+                access.kubectl(logs.iter().chain(&["--previous"])),
+            );
         }
     }
     if !cluster.is_empty() {
-        show("the cluster", access.kubectl(["describe", "cassandracluster", cluster]));
+        show(
+            "the cluster",
+            access.kubectl(["describe", "cassandracluster", cluster]),
+        );
         let operator = format!("deployment/{RELEASE}");
-        show("log of the operator", access.kubectl(["-n", NAMESPACE, "logs", &operator, "--tail=40"]));
+        show(
+            "log of the operator",
+            access.kubectl(["-n", NAMESPACE, "logs", &operator, "--tail=40"]),
+        );
     }
     let events = access.kubectl(["get", "events", "-A", "--sort-by=.lastTimestamp"]);
     let last = events.map(|text| {
@@ -370,7 +481,10 @@ mod tests {
     fn zones_are_dropped_only_where_the_cluster_has_none_of_them() {
         let manifest = "racks:\n- {name: a, zone: us-east-a}\n- {name: b, zone: us-east-b}\n";
         assert_eq!(without_unknown_zones(manifest, &["us-east-b"]), None);
-        assert_eq!(without_unknown_zones(manifest, &[]).unwrap(), "racks:\n- {name: a}\n- {name: b}\n");
+        assert_eq!(
+            without_unknown_zones(manifest, &[]).unwrap(),
+            "racks:\n- {name: a}\n- {name: b}\n"
+        );
         assert_eq!(without_unknown_zones("kind: X\n", &[]), None);
     }
 
@@ -380,7 +494,12 @@ mod tests {
             {"restartCount": 2, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}}],
             "conditions": [{"type": "PodScheduled", "status": "False", "message": "no node fits"}]}});
         let state = pod_state(&pod);
-        for word in ["Pending", "CrashLoopBackOff back-off", "restarted 2 times", "no node fits"] {
+        for word in [
+            "Pending",
+            "CrashLoopBackOff back-off",
+            "restarted 2 times",
+            "no node fits",
+        ] {
             assert!(state.contains(word), "{state}");
         }
         assert!(!is_ready(&pod));

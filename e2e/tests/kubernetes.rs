@@ -1,5 +1,11 @@
 //! The local Kubernetes itself: names, networks, volumes, a node's power failure, and nothing left at the end.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may stop at what it did not expect"
+)]
+
 mod machine;
 
 use anyhow::{Result, ensure};
@@ -22,7 +28,11 @@ fn pod(name: &str, script: &str) -> Value {
 /// Three web servers, one per zone, behind a headless and an ordinary service.
 fn web_servers() -> Value {
     let template = {
-        let mut spec = pod("", "mkdir /www; hostname > /www/index.html; exec httpd -f -p 8080 -h /www")["spec"].take();
+        let mut spec = pod(
+            "",
+            "mkdir /www; hostname > /www/index.html; exec httpd -f -p 8080 -h /www",
+        )["spec"]
+            .take();
         spec["topologySpreadConstraints"] = json!([{
             "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": {"matchLabels": {"app": "web"}}}]);
@@ -45,12 +55,18 @@ fn web_servers() -> Value {
 fn wait_for_ready_set(access: &Access) -> Result<()> {
     progress::wait_for("three web servers", Duration::from_mins(3), || {
         let ready = access.get(["statefulset", "web"])?["status"]["readyReplicas"].clone();
-        Ok(if ready == 3 { Look::Done(()) } else { Look::Waiting(format!("{ready} ready")) })
+        Ok(if ready == 3 {
+            Look::Done(())
+        } else {
+            Look::Waiting(format!("{ready} ready"))
+        })
     })
 }
 
 fn fetch(access: &Access, from: &str, url: &str) -> Result<String> {
-    access.exec(from, &["timeout", "5", "wget", "-q", "-O", "-", url]).map(|text| text.trim().to_owned())
+    access
+        .exec(from, &["timeout", "5", "wget", "-q", "-O", "-", url])
+        .map(|text| text.trim().to_owned())
 }
 
 fn pods_services_and_names(access: &Access) -> Result<()> {
@@ -59,16 +75,31 @@ fn pods_services_and_names(access: &Access) -> Result<()> {
     let pods = access.get(["pods", "-l", "app=web"])?;
     let field = |path: &str| -> Vec<String> {
         let pods = pods["items"].as_array().unwrap().iter();
-        pods.map(|pod| pod.pointer(path).and_then(Value::as_str).unwrap().to_owned()).collect()
+        pods.map(|pod| {
+            pod.pointer(path)
+                .and_then(Value::as_str)
+                .unwrap()
+                .to_owned()
+        })
+        .collect()
     };
     let (addresses, mut hosts) = (field("/status/podIP"), field("/spec/nodeName"));
     hosts.sort();
-    assert_eq!(hosts, ["a", "b", "c"].map(|zone| format!("{REGION}-{zone}")));
+    assert_eq!(
+        hosts,
+        ["a", "b", "c"].map(|zone| format!("{REGION}-{zone}"))
+    );
     for address in &addresses {
         let url = format!("http://{address}:8080/");
-        ensure!(fetch(access, "web-0", &url)?.starts_with("web-"), "pod to pod");
+        ensure!(
+            fetch(access, "web-0", &url)?.starts_with("web-"),
+            "pod to pod"
+        );
         // from the machine itself, as drivers do
-        let reached = std::net::TcpStream::connect_timeout(&format!("{address}:8080").parse()?, Duration::from_secs(5));
+        let reached = std::net::TcpStream::connect_timeout(
+            &format!("{address}:8080").parse()?,
+            Duration::from_secs(5),
+        );
         ensure!(reached.is_ok(), "host to pod {address}: {reached:?}");
     }
     progress::wait_until("a pod's name by DNS", Duration::from_secs(30), || {
@@ -80,8 +111,12 @@ fn pods_services_and_names(access: &Access) -> Result<()> {
 }
 
 fn volume_pod(name: &str, class: &str, size: &str) -> Value {
-    let mut user = pod(name, "[ -e /data/word ] || echo kept > /data/word; exec sleep 100000");
-    user["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": name}}]);
+    let mut user = pod(
+        name,
+        "[ -e /data/word ] || echo kept > /data/word; exec sleep 100000",
+    );
+    user["spec"]["volumes"] =
+        json!([{"name": "data", "persistentVolumeClaim": {"claimName": name}}]);
     user["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
     let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": {
         "accessModes": ["ReadWriteOnce"], "storageClassName": class, "resources": {"requests": {"storage": size}}}});
@@ -89,7 +124,14 @@ fn volume_pod(name: &str, class: &str, size: &str) -> Value {
 }
 
 fn wait_for_pod(access: &Access, name: &str) -> Result<()> {
-    access.kubectl(["wait", "--for=condition=Ready", &format!("pod/{name}"), "--timeout=120s"]).map(|_| ())
+    access
+        .kubectl([
+            "wait",
+            "--for=condition=Ready",
+            &format!("pod/{name}"),
+            "--timeout=120s",
+        ])
+        .map(|_| ())
 }
 
 fn volumes(region: &Region, access: &Access) -> Result<()> {
@@ -100,23 +142,42 @@ fn volumes(region: &Region, access: &Access) -> Result<()> {
         access.kubectl(["delete", "pod", name, "--now"])?;
         access.apply(&objects)?;
         wait_for_pod(access, name)?;
-        ensure!(access.exec(name, &["cat", "/data/word"])?.trim() == "kept", "a volume outlives its pod");
+        ensure!(
+            access.exec(name, &["cat", "/data/word"])?.trim() == "kept",
+            "a volume outlives its pod"
+        );
     }
     // a real size limit, and growth while in use
-    let full = access.exec("disk", &["dd", "if=/dev/zero", "of=/data/big", "bs=1M", "count=400"]).unwrap_err();
+    let full = access
+        .exec(
+            "disk",
+            &["dd", "if=/dev/zero", "of=/data/big", "bs=1M", "count=400"],
+        )
+        .unwrap_err();
     ensure!(full.to_string().contains("No space left"), "{full}");
     access.exec("disk", &["rm", "/data/big"])?;
-    access.kubectl(["patch", "pvc", "disk", "-p", r#"{"spec":{"resources":{"requests":{"storage":"640Mi"}}}}"#])?;
+    access.kubectl([
+        "patch",
+        "pvc",
+        "disk",
+        "-p",
+        r#"{"spec":{"resources":{"requests":{"storage":"640Mi"}}}}"#,
+    ])?;
     progress::wait_until("the grown volume", Duration::from_mins(3), || {
         Ok(access.get(["pvc", "disk"])?["status"]["capacity"]["storage"] == "640Mi")
     })?;
-    access.exec("disk", &["dd", "if=/dev/zero", "of=/data/big", "bs=1M", "count=400"])?;
+    access.exec(
+        "disk",
+        &["dd", "if=/dev/zero", "of=/data/big", "bs=1M", "count=400"],
+    )?;
     for name in ["folder", "disk"] {
         access.kubectl(["delete", "pod", name, "--now"])?;
         access.kubectl(["delete", "pvc", name])?;
     }
     progress::wait_until("removed volumes", Duration::from_mins(2), || {
-        Ok(std::fs::read_dir(region.folder().join("pool"))?.next().is_none())
+        Ok(std::fs::read_dir(region.folder().join("pool"))?
+            .next()
+            .is_none())
     })
 }
 
@@ -151,11 +212,20 @@ fn a_region_works_and_leaves_nothing_behind() {
     if !machine::can_hold_kubernetes() {
         return;
     }
-    assert_eq!(Traces::of(REGION), Traces::none(), "left from an earlier run: cargo xtask down {REGION}");
+    assert_eq!(
+        Traces::of(REGION),
+        Traces::none(),
+        "left from an earlier run: cargo xtask down {REGION}"
+    );
     let region = Region::up(REGION, &Settings::default()).unwrap();
     let worked = exercise(&region);
     if worked.is_err() {
-        eprintln!("{}", region.kubectl(["get", "pods,pvc,events", "-A"]).unwrap_or_default());
+        eprintln!(
+            "{}",
+            region
+                .kubectl(["get", "pods,pvc,events", "-A"])
+                .unwrap_or_default()
+        );
     }
     let during = Traces::of(REGION);
     assert_ne!(during, Traces::none(), "the comparison sees nothing");

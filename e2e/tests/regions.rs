@@ -1,5 +1,11 @@
 //! Two regions side by side: a pod of one reaches a pod of the other; the link is cut and mended.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may stop at what it did not expect"
+)]
+
 mod machine;
 
 use anyhow::{Result, ensure};
@@ -22,12 +28,17 @@ fn serve(region: &Region) -> Result<String> {
     access.apply(&pod.to_string())?;
     access.kubectl(["wait", "--for=condition=Ready", "pod/web", "--timeout=120s"])?;
     let pod = access.get(["pod", "web"])?;
-    Ok(pod["status"]["podIP"].as_str().unwrap_or_default().to_owned())
+    Ok(pod["status"]["podIP"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned())
 }
 
 fn answer(from: &Region, address: &str) -> Result<String> {
     let url = format!("http://{address}:8080/");
-    from.access()?.exec("web", &["timeout", "4", "wget", "-q", "-O", "-", &url]).map(|text| text.trim().to_owned())
+    from.access()?
+        .exec("web", &["timeout", "4", "wget", "-q", "-O", "-", &url])
+        .map(|text| text.trim().to_owned())
 }
 
 fn exercise(east: &Region, west: &Region) -> Result<()> {
@@ -35,15 +46,24 @@ fn exercise(east: &Region, west: &Region) -> Result<()> {
     assert_eq!(answer(east, &in_west)?, WEST);
     assert_eq!(answer(west, &in_east)?, EAST);
     link(east, west, false)?;
-    ensure!(answer(east, &in_west).is_err() && answer(west, &in_east).is_err(), "the link is cut");
-    assert_eq!(answer(east, &in_east)?, EAST, "inside a region nothing changed");
+    ensure!(
+        answer(east, &in_west).is_err() && answer(west, &in_east).is_err(),
+        "the link is cut"
+    );
+    assert_eq!(
+        answer(east, &in_east)?,
+        EAST,
+        "inside a region nothing changed"
+    );
     link(east, west, true)?;
     progress::wait_until("the mended link", Duration::from_secs(30), || {
         Ok(answer(east, &in_west)? == WEST && answer(west, &in_east)? == EAST)
     })?;
     // names of the other region, by its own server
     progress::wait_until("the other region's names", Duration::from_mins(1), || {
-        let found = east.access()?.exec("web", &["nslookup", "kubernetes.default.svc.west.local"])?;
+        let found = east
+            .access()?
+            .exec("web", &["nslookup", "kubernetes.default.svc.west.local"])?;
         Ok(found.contains(&west.layout().first_service_ip()))
     })
 }
@@ -53,7 +73,11 @@ fn two_regions_reach_each_other() {
     if !machine::can_hold_kubernetes() {
         return;
     }
-    let one_zone = |domain: &str| Settings { zones: vec!["a".into()], domain: domain.into(), ..Settings::default() };
+    let one_zone = |domain: &str| Settings {
+        zones: vec!["a".into()],
+        domain: domain.into(),
+        ..Settings::default()
+    };
     let east = Region::up(EAST, &one_zone("east.local")).unwrap();
     let west = Region::up(WEST, &one_zone("west.local")).unwrap();
     let worked = exercise(&east, &west);

@@ -4,6 +4,12 @@
 //! Exceptions are listed below with their size of today: a listed one may shrink, never grow, and must be struck off once
 //! it keeps the limit.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may stop at what it did not expect"
+)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +24,10 @@ const EXCEPTIONS: &[(&str, usize)] = &[];
 const FOLDERS: &[&str] = &["crds", "operator", "node", "e2e"];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_path_buf()
 }
 
 fn rust_files() -> Vec<PathBuf> {
@@ -56,7 +65,9 @@ fn code(source: &str) -> Vec<Line> {
         let skip = match rest {
             ['/', '/', ..] => rest.iter().position(|c| *c == '\n').unwrap_or(rest.len()),
             ['/', '*', ..] => block_comment(rest),
-            ['r' | 'b' | 'c', ..] if !ends_in_word(&lines) && raw_string(rest).is_some() => raw_string(rest).unwrap_or(1),
+            ['r' | 'b' | 'c', ..] if !ends_in_word(&lines) && raw_string(rest).is_some() => {
+                raw_string(rest).unwrap_or(1)
+            }
             ['"', ..] => quoted(rest, '"'),
             ['\'', '\\', ..] | ['\'', _, '\'', ..] => quoted(rest, '\''),
             _ => 0,
@@ -70,12 +81,22 @@ fn code(source: &str) -> Vec<Line> {
         lines.extend(taken.iter().filter(|c| **c == '\n').map(|_| String::new()));
         at += taken.len();
     }
-    lines.into_iter().enumerate().map(|(index, text)| Line { number: index + 1, text }).collect()
+    lines
+        .into_iter()
+        .enumerate()
+        .map(|(index, text)| Line {
+            number: index + 1,
+            text,
+        })
+        .collect()
 }
 
 /// Whether the code so far ends within a name, so that an `r` continues it and starts no raw string.
 fn ends_in_word(lines: &[String]) -> bool {
-    lines.last().and_then(|line| line.chars().last()).is_some_and(|c| c.is_alphanumeric() || c == '_')
+    lines
+        .last()
+        .and_then(|line| line.chars().last())
+        .is_some_and(|c| c.is_alphanumeric() || c == '_')
 }
 
 fn block_comment(text: &[char]) -> usize {
@@ -102,14 +123,21 @@ fn quoted(text: &[char], end: char) -> usize {
 }
 
 fn raw_string(text: &[char]) -> Option<usize> {
-    let prefix = text.iter().take_while(|c| matches!(c, 'r' | 'b' | 'c')).count();
+    let prefix = text
+        .iter()
+        .take_while(|c| matches!(c, 'r' | 'b' | 'c'))
+        .count();
     let hashes = text[prefix..].iter().take_while(|c| **c == '#').count();
     if text.get(prefix + hashes) != Some(&'"') || !text[..prefix].contains(&'r') {
         return None;
     }
     let body = prefix + hashes + 1;
-    let end: Vec<char> = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
-    let length = text[body..].windows(end.len()).position(|window| window == end)?;
+    let end: Vec<char> = std::iter::once('"')
+        .chain(std::iter::repeat_n('#', hashes))
+        .collect();
+    let length = text[body..]
+        .windows(end.len())
+        .position(|window| window == end)?;
     Some(body + length + end.len())
 }
 
@@ -135,14 +163,20 @@ fn production(lines: Vec<Line>) -> Vec<Line> {
 }
 
 fn braces(text: &str) -> i64 {
-    text.chars().map(|c| i64::from(c == '{') - i64::from(c == '}')).sum()
+    text.chars()
+        .map(|c| i64::from(c == '{') - i64::from(c == '}'))
+        .sum()
 }
 
 /// Name of the function that a line starts to define.
 fn function_name(text: &str) -> Option<&str> {
     let at = text.match_indices("fn ").map(|(at, _)| at);
-    let start = at.into_iter().find(|at| *at == 0 || text[..*at].ends_with([' ', '(']))?;
-    let name = text[start + 3..].split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    let start = at
+        .into_iter()
+        .find(|at| *at == 0 || text[..*at].ends_with([' ', '(']))?;
+    let name = text[start + 3..]
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .next()?;
     (!name.is_empty()).then_some(name)
 }
 
@@ -150,7 +184,9 @@ fn function_name(text: &str) -> Option<&str> {
 fn functions(lines: &[Line]) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     for (index, line) in lines.iter().enumerate() {
-        let Some(name) = function_name(&line.text) else { continue };
+        let Some(name) = function_name(&line.text) else {
+            continue;
+        };
         let (mut depth, mut opened) = (0, false);
         for end in &lines[index..] {
             opened |= end.text.contains('{');
@@ -174,15 +210,24 @@ fn too_large() -> BTreeMap<String, usize> {
         let name = path.strip_prefix(root()).unwrap().display().to_string();
         let test_file = name.contains("/tests/") || name.ends_with("/tests.rs");
         let source = fs::read_to_string(&path).unwrap();
-        let lines = if test_file { code(&source) } else { production(code(&source)) };
+        let lines = if test_file {
+            code(&source)
+        } else {
+            production(code(&source))
+        };
         for (function, size) in functions(&lines) {
             if size > FUNCTION_LIMIT {
-                let size_before = found.insert(format!("{name}::{function}"), size).unwrap_or(0);
+                let size_before = found
+                    .insert(format!("{name}::{function}"), size)
+                    .unwrap_or(0);
                 let entry = found.get_mut(&format!("{name}::{function}")).unwrap();
                 *entry = size.max(size_before);
             }
         }
-        let size = lines.iter().filter(|line| !line.text.trim().is_empty()).count();
+        let size = lines
+            .iter()
+            .filter(|line| !line.text.trim().is_empty())
+            .count();
         if size > FILE_LIMIT {
             found.insert(name, size);
         }
@@ -197,15 +242,27 @@ fn files_and_functions_keep_their_sizes() {
     for (name, size) in too_large() {
         match listed.remove(name.as_str()) {
             None => problems.push(format!("{name} has {size} lines: split it by operation")),
-            Some(allowed) if size > allowed => problems.push(format!("{name} grew from {allowed} to {size} lines")),
+            Some(allowed) if size > allowed => {
+                problems.push(format!("{name} grew from {allowed} to {size} lines"))
+            }
             Some(allowed) if size < allowed => {
-                problems.push(format!("{name} shrank from {allowed} to {size} lines: say so in the list of exceptions"));
+                problems.push(format!(
+                    "{name} shrank from {allowed} to {size} lines: say so in the list of exceptions"
+                ));
             }
             Some(_) => {}
         }
     }
-    problems.extend(listed.keys().map(|name| format!("{name} keeps the limit now: strike it off the exceptions")));
-    assert!(problems.is_empty(), "limits: file {FILE_LIMIT}, function {FUNCTION_LIMIT}\n{}", problems.join("\n"));
+    problems.extend(
+        listed
+            .keys()
+            .map(|name| format!("{name} keeps the limit now: strike it off the exceptions")),
+    );
+    assert!(
+        problems.is_empty(),
+        "limits: file {FILE_LIMIT}, function {FUNCTION_LIMIT}\n{}",
+        problems.join("\n")
+    );
 }
 
 #[test]
@@ -213,5 +270,8 @@ fn the_counter_understands_rust() {
     let source = "fn a() {\n  let b = \"}\"; // }\n  let c = '}';\n  let d = r#\"}\"#; /* } */\n}\n\
                   #[cfg(test)]\nmod tests {\n  fn t() {\n  }\n}\nfn e<'a>(x: &'a str) -> char {\n  '{'\n}\ntrait T {\n  fn g();\n}\n";
     let lines = production(code(source));
-    assert_eq!(functions(&lines), [("a".to_owned(), 5), ("e".to_owned(), 3)]);
+    assert_eq!(
+        functions(&lines),
+        [("a".to_owned(), 5), ("e".to_owned(), 3)]
+    );
 }

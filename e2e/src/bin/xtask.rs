@@ -7,7 +7,11 @@ use std::process::ExitCode;
 
 /// The project's developer commands.
 #[derive(Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    disable_help_subcommand = true
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -55,7 +59,9 @@ fn run() -> Result<ExitCode> {
         Command::Up(options) => up::up(&options),
         Command::Down(options) => kubernetes::down(&options.regions),
         Command::Kubectl(options) => {
-            return kubernetes::Region::open(&options.region)?.access()?.kubectl_interactive(&options.arguments);
+            return kubernetes::Region::open(&options.region)?
+                .access()?
+                .kubectl_interactive(&options.arguments);
         }
         Command::Image(options) => image::build(&options).map(|_archives| ()),
         Command::Test(options) => ci::run(&options),

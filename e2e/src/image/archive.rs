@@ -30,17 +30,32 @@ enum Content {
 impl Item {
     /// A file.
     pub fn file(path: &str, mode: u32, content: impl Into<Vec<u8>>) -> Self {
-        Self { path: path.into(), mode, owner: 0, content: Content::File(content.into()) }
+        Self {
+            path: path.into(),
+            mode,
+            owner: 0,
+            content: Content::File(content.into()),
+        }
     }
 
     /// A folder.
     pub fn folder(path: &str, mode: u32) -> Self {
-        Self { path: path.into(), mode, owner: 0, content: Content::Folder }
+        Self {
+            path: path.into(),
+            mode,
+            owner: 0,
+            content: Content::Folder,
+        }
     }
 
     /// A symbolic link.
     pub fn link(path: &str, target: &str) -> Self {
-        Self { path: path.into(), mode: 0o777, owner: 0, content: Content::Link(target.into()) }
+        Self {
+            path: path.into(),
+            mode: 0o777,
+            owner: 0,
+            content: Content::Link(target.into()),
+        }
     }
 
     /// The same, owned by a user and the group of the same number.
@@ -87,7 +102,9 @@ impl Image {
     pub fn write(&self, path: &Path) -> Result<u64> {
         let folder = path.parent().context("an archive lies in a folder")?;
         fs::create_dir_all(folder).with_context(|| format!("make folder {}", folder.display()))?;
-        let bytes = self.to_bytes().with_context(|| format!("pack image {}", self.name))?;
+        let bytes = self
+            .to_bytes()
+            .with_context(|| format!("pack image {}", self.name))?;
         // never a half-written archive under the final name
         let temporary = path.with_extension("tar.new");
         fs::write(&temporary, &bytes).with_context(|| format!("write {}", temporary.display()))?;
@@ -100,19 +117,22 @@ impl Image {
         let mut blobs = Blobs::default();
         let layer_digest = digest(&layer);
         let layer = blobs.add(layer, "application/vnd.oci.image.layer.v1.tar");
-        let config = blobs.add(self.config(&layer_digest), "application/vnd.oci.image.config.v1+json");
+        let config = blobs.add(
+            self.config(&layer_digest),
+            "application/vnd.oci.image.config.v1+json",
+        );
         let manifest_kind = "application/vnd.oci.image.manifest.v1+json";
         let manifest = json!({"schemaVersion": 2, "mediaType": manifest_kind, "config": config, "layers": [layer]});
         let mut entry = blobs.add(manifest.to_string().into_bytes(), manifest_kind);
         let tag = self.name.rsplit(':').next().unwrap_or("latest");
-        entry["annotations"] =
-            json!({"io.containerd.image.name": self.name, "org.opencontainers.image.ref.name": tag});
+        entry["annotations"] = json!({"io.containerd.image.name": self.name, "org.opencontainers.image.ref.name": tag});
         let index_kind = "application/vnd.oci.image.index.v1+json";
         let index = json!({"schemaVersion": 2, "mediaType": index_kind, "manifests": [entry]});
         let docker = json!([{
             "Config": blob_path(&config), "RepoTags": [self.name], "Layers": [blob_path(&layer)]}]);
         let mut archive = Builder::new(Vec::new());
-        let mut put = |path: &str, content: &[u8]| add(&mut archive, &Item::file(path, 0o644, content));
+        let mut put =
+            |path: &str, content: &[u8]| add(&mut archive, &Item::file(path, 0o644, content));
         put("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
         put("index.json", index.to_string().as_bytes())?;
         put("manifest.json", docker.to_string().as_bytes())?;
@@ -160,8 +180,7 @@ impl Blobs {
     /// Adds a blob and returns its descriptor.
     fn add(&mut self, content: Vec<u8>, media_type: &str) -> Value {
         let digest = digest(&content);
-        let descriptor =
-            json!({"mediaType": media_type, "digest": format!("sha256:{digest}"), "size": content.len()});
+        let descriptor = json!({"mediaType": media_type, "digest": format!("sha256:{digest}"), "size": content.len()});
         self.0.push((digest, content));
         descriptor
     }
@@ -193,15 +212,21 @@ fn add(archive: &mut Builder<Vec<u8>>, item: &Item) -> Result<()> {
         Content::File(content) => {
             header.set_entry_type(EntryType::Regular);
             header.set_size(content.len() as u64);
-            archive.append_data(&mut header, &item.path, content.as_slice()).with_context(about)
+            archive
+                .append_data(&mut header, &item.path, content.as_slice())
+                .with_context(about)
         }
         Content::Folder => {
             header.set_entry_type(EntryType::Directory);
-            archive.append_data(&mut header, &item.path, std::io::empty()).with_context(about)
+            archive
+                .append_data(&mut header, &item.path, std::io::empty())
+                .with_context(about)
         }
         Content::Link(target) => {
             header.set_entry_type(EntryType::Symlink);
-            archive.append_link(&mut header, &item.path, target).with_context(about)
+            archive
+                .append_link(&mut header, &item.path, target)
+                .with_context(about)
         }
     }
 }
@@ -214,7 +239,9 @@ mod tests {
 
     fn sample() -> Image {
         let mut image = Image::new("helenus.dev/sample:1");
-        image.items.push(Item::folder("var/lib/helenus", 0o755).owned_by(65_532));
+        image
+            .items
+            .push(Item::folder("var/lib/helenus", 0o755).owned_by(65_532));
         image.items.push(Item::file("helenus", 0o755, "program"));
         image.items.push(Item::link("bin", "/"));
         image.entrypoint = vec!["/helenus".into()];
@@ -249,10 +276,14 @@ mod tests {
             assert_eq!(descriptor["digest"], format!("sha256:{}", digest(content)));
             content.clone()
         };
-        let manifest: Value = serde_json::from_slice(&blob(&json("index.json")["manifests"][0])).unwrap();
+        let manifest: Value =
+            serde_json::from_slice(&blob(&json("index.json")["manifests"][0])).unwrap();
         let config: Value = serde_json::from_slice(&blob(&manifest["config"])).unwrap();
         let layer = blob(&manifest["layers"][0]);
-        assert_eq!(config["rootfs"]["diff_ids"][0], format!("sha256:{}", digest(&layer)));
+        assert_eq!(
+            config["rootfs"]["diff_ids"][0],
+            format!("sha256:{}", digest(&layer))
+        );
         assert_eq!(config["config"]["User"], "65532:65532");
         assert_eq!(unpack(&layer)["helenus"], b"program");
         // Docker's list names the same blobs

@@ -66,7 +66,9 @@ impl Part {
 
     /// Where the archive is written.
     pub fn archive(self) -> PathBuf {
-        paths::workspace().join("target/images").join(format!("{}.tar", self.name()))
+        paths::workspace()
+            .join("target/images")
+            .join(format!("{}.tar", self.name()))
     }
 }
 
@@ -85,7 +87,10 @@ pub fn build(options: &Options) -> Result<Vec<PathBuf>> {
     }
     prepare()?;
     compile(&parts, &options.image_profile)?;
-    parts.into_iter().map(|part| pack(part, &options.image_profile)).collect()
+    parts
+        .into_iter()
+        .map(|part| pack(part, &options.image_profile))
+        .collect()
 }
 
 /// Sets up what a new machine lacks for static builds.
@@ -117,9 +122,19 @@ fn programs(profile: &str) -> Result<PathBuf> {
 
 fn compile(parts: &[Part], profile: &str) -> Result<()> {
     let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
-    let step = Step::begin(&format!("building {} for {TARGET}, profile {profile}", names.join(" and ")));
+    let step = Step::begin(&format!(
+        "building {} for {TARGET}, profile {profile}",
+        names.join(" and ")
+    ));
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(paths::workspace()).args(["build", "--locked", "--target", TARGET, "--profile", profile]);
+    command.current_dir(paths::workspace()).args([
+        "build",
+        "--locked",
+        "--target",
+        TARGET,
+        "--profile",
+        profile,
+    ]);
     for name in names {
         command.args(["--package", name, "--bin", name]);
     }
@@ -131,8 +146,14 @@ fn compile(parts: &[Part], profile: &str) -> Result<()> {
         command.env(format!("CARGO_PROFILE_{profile}_DEBUG"), "0");
         command.env(format!("CARGO_PROFILE_{profile}_STRIP"), "debuginfo");
     }
-    let status = command.status().with_context(|| format!("start {}", process::line_of(&command)))?;
-    ensure!(status.success(), "{}: {status}; the compiler's messages are above", process::line_of(&command));
+    let status = command
+        .status()
+        .with_context(|| format!("start {}", process::line_of(&command)))?;
+    ensure!(
+        status.success(),
+        "{}: {status}; the compiler's messages are above",
+        process::line_of(&command)
+    );
     step.done();
     Ok(())
 }
@@ -143,33 +164,56 @@ fn pack(part: Part, profile: &str) -> Result<PathBuf> {
     let size = image(part, &program)?.write(&path)?;
     if size > LIMIT_BYTES {
         fs::remove_file(&path).context("remove the archive that is too large")?;
-        bail!("{} would have {} MB; the limit is {} MB", path.display(), size / 1_000_000, LIMIT_BYTES / 1_000_000);
+        bail!(
+            "{} would have {} MB; the limit is {} MB",
+            path.display(),
+            size / 1_000_000,
+            LIMIT_BYTES / 1_000_000
+        );
     }
-    say(&format!("{}: {}, {:.1} MB", part.image(), path.display(), f64::from(u32::try_from(size)?) / 1e6));
+    say(&format!(
+        "{}: {}, {:.1} MB",
+        part.image(),
+        path.display(),
+        f64::from(u32::try_from(size)?) / 1e6
+    ));
     Ok(path)
 }
 
 fn image(part: Part, program: &Path) -> Result<Image> {
     let content = fs::read(program).with_context(|| format!("read {}", program.display()))?;
-    ensure!(!names_an_interpreter(&content), "{} is not a static program", program.display());
-    let certificates = fs::read(CA_CERTIFICATES).with_context(|| format!("read {CA_CERTIFICATES}"))?;
+    ensure!(
+        !names_an_interpreter(&content),
+        "{} is not a static program",
+        program.display()
+    );
+    let certificates =
+        fs::read(CA_CERTIFICATES).with_context(|| format!("read {CA_CERTIFICATES}"))?;
     let mut image = Image::new(&part.image());
-    let users = format!("root:x:0:0:root:/:/none\nhelenus:x:{USER}:{USER}:helenus:/var/lib/helenus:/none\n");
+    let users = format!(
+        "root:x:0:0:root:/:/none\nhelenus:x:{USER}:{USER}:helenus:/var/lib/helenus:/none\n"
+    );
     let groups = format!("root:x:0:\nhelenus:x:{USER}:\n");
     let data = "var/lib/helenus";
-    image.items = ["etc", "etc/ssl", "etc/ssl/certs"].map(|folder| Item::folder(folder, 0o755)).to_vec();
+    image.items = ["etc", "etc/ssl", "etc/ssl/certs"]
+        .map(|folder| Item::folder(folder, 0o755))
+        .to_vec();
     image.items.push(Item::folder("tmp", 0o1777));
     image.items.push(Item::file("etc/passwd", 0o644, users));
     image.items.push(Item::file("etc/group", 0o644, groups));
     image.items.push(Item::file(CA_INSIDE, 0o644, certificates));
     if part == Part::Node {
-        image.items.extend(["var", "var/lib"].map(|folder| Item::folder(folder, 0o755)));
+        image
+            .items
+            .extend(["var", "var/lib"].map(|folder| Item::folder(folder, 0o755)));
         image.items.push(Item::folder(data, 0o755).owned_by(USER));
         image.volumes = vec![format!("/{data}")];
     }
     image.items.push(Item::file(part.name(), 0o755, content));
     image.entrypoint = vec![format!("/{}", part.name())];
-    image.environment.push(format!("SSL_CERT_FILE=/{CA_INSIDE}"));
+    image
+        .environment
+        .push(format!("SSL_CERT_FILE=/{CA_INSIDE}"));
     image.user = Some(USER);
     image.labels = vec![("org.opencontainers.image.title".into(), part.name().into())];
     Ok(image)
@@ -179,10 +223,18 @@ fn image(part: Part, program: &Path) -> Result<Image> {
 fn names_an_interpreter(elf: &[u8]) -> bool {
     let number = |at: usize, len: usize| -> Option<u64> {
         let bytes = elf.get(at..at.checked_add(len)?)?;
-        Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+        Some(
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |value, byte| value << 8 | u64::from(*byte)),
+        )
     };
     // ELF64, little endian: e_phoff at 32, e_phentsize at 54, e_phnum at 56; p_type comes first
-    let (Some(start), Some(size), Some(count)) = (number(32, 8), number(54, 2), number(56, 2)) else { return false };
+    let (Some(start), Some(size), Some(count)) = (number(32, 8), number(54, 2), number(56, 2))
+    else {
+        return false;
+    };
     (0..count).any(|index| {
         let at = usize::try_from(start.saturating_add(index * size)).unwrap_or(usize::MAX);
         number(at, 4) == Some(3)

@@ -23,14 +23,24 @@ impl Access {
     /// The Kubernetes that a kubeconfig leads to, with the programs built here.
     pub fn by_kubeconfig(kubeconfig: PathBuf) -> Result<Self> {
         let (kubectl, helm) = (programs::program("kubectl")?, programs::program("helm")?);
-        Ok(Self { kubectl, helm, context: None, kubeconfig: Some(kubeconfig) })
+        Ok(Self {
+            kubectl,
+            helm,
+            context: None,
+            kubeconfig: Some(kubeconfig),
+        })
     }
 
     /// The Kubernetes that a context of the user's kubeconfig names, with the user's programs or those built here.
     pub fn by_context(context: &str) -> Result<Self> {
         let kubectl = Self::find("kubectl", &["version", "--client"])?;
         let helm = Self::find("helm", &["version"])?;
-        let this = Self { kubectl, helm, context: Some(context.to_owned()), kubeconfig: None };
+        let this = Self {
+            kubectl,
+            helm,
+            context: Some(context.to_owned()),
+            kubeconfig: None,
+        };
         this.kubectl(["get", "--raw", "/version"]).with_context(|| {
             format!("reach the Kubernetes of context {context}; `kubectl config get-contexts` lists what there is")
         })?;
@@ -44,7 +54,9 @@ impl Access {
                 return Ok(candidate);
             }
         }
-        bail!("{name} is not in the PATH: install it, or build it here with `cargo xtask kubernetes build`")
+        bail!(
+            "{name} is not in the PATH: install it, or build it here with `cargo xtask kubernetes build`"
+        )
     }
 
     /// The words of a kubectl command line, for people.
@@ -91,8 +103,14 @@ impl Access {
 
     /// Runs kubectl on this terminal.
     pub fn kubectl_interactive(&self, arguments: &[String]) -> Result<ExitCode> {
-        let status = self.kubectl_command(arguments).status().context("start kubectl")?;
-        Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+        let status = self
+            .kubectl_command(arguments)
+            .status()
+            .context("start kubectl")?;
+        Ok(status
+            .code()
+            .and_then(|code| u8::try_from(code).ok())
+            .map_or(ExitCode::FAILURE, ExitCode::from))
     }
 
     /// `kubectl get … -o json`.

@@ -17,7 +17,10 @@ fn archive(name: &str) -> Result<PathBuf> {
 
 /// Names and archives of the base images.
 pub fn all() -> Result<Vec<(&'static str, PathBuf)>> {
-    Ok(vec![(PAUSE, archive("pause")?), (BUSYBOX, archive("busybox")?)])
+    Ok(vec![
+        (PAUSE, archive("pause")?),
+        (BUSYBOX, archive("busybox")?),
+    ])
 }
 
 /// Writes the archives that are not there yet.
@@ -38,7 +41,9 @@ pub fn ensure() -> Result<()> {
 }
 
 fn busybox_image() -> Result<Image> {
-    let program = ["/bin/busybox", "/usr/bin/busybox"].into_iter().find_map(|path| fs::read(path).ok());
+    let program = ["/bin/busybox", "/usr/bin/busybox"]
+        .into_iter()
+        .find_map(|path| fs::read(path).ok());
     let program = program.context("read busybox: is the package busybox-static installed?")?;
     let mut image = Image::new(BUSYBOX);
     for folder in ["bin", "etc", "root", "usr", "var"] {
@@ -46,11 +51,20 @@ fn busybox_image() -> Result<Image> {
     }
     image.items.push(Item::folder("tmp", 0o1777));
     image.items.push(Item::file("bin/busybox", 0o755, program));
-    for applet in process::run("busybox", ["--list"])?.lines().filter(|applet| *applet != "busybox") {
-        image.items.push(Item::link(&format!("bin/{applet}"), "busybox"));
+    for applet in process::run("busybox", ["--list"])?
+        .lines()
+        .filter(|applet| *applet != "busybox")
+    {
+        image
+            .items
+            .push(Item::link(&format!("bin/{applet}"), "busybox"));
     }
     let users = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n";
     image.items.push(Item::file("etc/passwd", 0o644, users));
-    image.items.push(Item::file("etc/group", 0o644, "root:x:0:\nnobody:x:65534:\n"));
+    image.items.push(Item::file(
+        "etc/group",
+        0o644,
+        "root:x:0:\nnobody:x:65534:\n",
+    ));
     Ok(image)
 }

@@ -82,12 +82,18 @@ pub type Answer = BTreeMap<String, Told>;
 
 /// Runs as process 1 of a box; never returns unless preparing fails.
 pub fn run(spec: &Path) -> Result<()> {
-    ensure!(std::process::id() == 1, "box-init is only for process 1 of a box; use `cargo xtask up`");
+    ensure!(
+        std::process::id() == 1,
+        "box-init is only for process 1 of a box; use `cargo xtask up`"
+    );
     let text = fs::read_to_string(spec).with_context(|| format!("read {}", spec.display()))?;
     let spec: Spec = serde_json::from_str(&text).context("understand the box's description")?;
     prepare(&spec)?;
     let listener = UnixListener::bind(&spec.socket).context("open the box's socket")?;
-    let supervisor = Supervisor { logs: spec.logs, services: Mutex::default() };
+    let supervisor = Supervisor {
+        logs: spec.logs,
+        services: Mutex::default(),
+    };
     thread::scope(|scope| {
         scope.spawn(|| supervisor.bury());
         scope.spawn(|| supervisor.revive());
@@ -113,9 +119,21 @@ fn prepare(spec: &Spec) -> Result<()> {
         let folder = Path::new(cgroup::ROOT).join(controller);
         fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
         let options = mount_options(&hierarchies, controller);
-        attach("cgroup", &folder.to_string_lossy(), "cgroup", safe, Some(&options))?;
+        attach(
+            "cgroup",
+            &folder.to_string_lossy(),
+            "cgroup",
+            safe,
+            Some(&options),
+        )?;
     }
-    attach("tmpfs", "/run", "tmpfs", MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some("mode=755"))?;
+    attach(
+        "tmpfs",
+        "/run",
+        "tmpfs",
+        MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
+        Some("mode=755"),
+    )?;
     for folder in ["/run/lock", "/run/settings"] {
         fs::create_dir(folder).with_context(|| format!("make {folder}"))?;
     }
@@ -123,20 +141,37 @@ fn prepare(spec: &Spec) -> Result<()> {
         bind(from, to)?;
     }
     for (name, value) in SHOWN_SETTINGS {
-        let (real, shown) = (Path::new("/proc/sys").join(name), Path::new("/run/settings").join(name.replace('/', ".")));
-        fs::write(&shown, format!("{value}\n")).with_context(|| format!("write {}", shown.display()))?;
+        let (real, shown) = (
+            Path::new("/proc/sys").join(name),
+            Path::new("/run/settings").join(name.replace('/', ".")),
+        );
+        fs::write(&shown, format!("{value}\n"))
+            .with_context(|| format!("write {}", shown.display()))?;
         if real.exists() {
             bind(&shown, &real)?;
         }
     }
     // volumes that are mounted from within a container must show outside of it
-    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SHARED, None::<&str>)
-        .context("share the mounts of the box with its containers")?;
+    mount(
+        None::<&str>,
+        "/",
+        None::<&str>,
+        MsFlags::MS_REC | MsFlags::MS_SHARED,
+        None::<&str>,
+    )
+    .context("share the mounts of the box with its containers")?;
     sethostname(&spec.hostname).context("set the host name")
 }
 
-fn attach(source: &str, target: &str, kind: &str, flags: MsFlags, options: Option<&str>) -> Result<()> {
-    mount(Some(source), target, Some(kind), flags, options).with_context(|| format!("mount {source} on {target}"))
+fn attach(
+    source: &str,
+    target: &str,
+    kind: &str,
+    flags: MsFlags,
+    options: Option<&str>,
+) -> Result<()> {
+    mount(Some(source), target, Some(kind), flags, options)
+        .with_context(|| format!("mount {source} on {target}"))
 }
 
 fn bind(from: &Path, to: &Path) -> Result<()> {
@@ -147,7 +182,11 @@ fn bind(from: &Path, to: &Path) -> Result<()> {
 /// The cgroup hierarchies of this machine, each as its list of controllers: `["cpu,cpuacct", "pids", "name=systemd"]`.
 fn hierarchies() -> Result<Vec<String>> {
     let text = fs::read_to_string("/proc/self/cgroup").context("read the own cgroups")?;
-    Ok(text.lines().filter_map(|line| line.split(':').nth(1)).map(String::from).collect())
+    Ok(text
+        .lines()
+        .filter_map(|line| line.split(':').nth(1))
+        .map(String::from)
+        .collect())
 }
 
 /// Controllers that share a hierarchy can only be mounted together.
@@ -155,7 +194,9 @@ fn mount_options(hierarchies: &[String], controller: &str) -> String {
     if controller == "systemd" {
         return "none,name=systemd".to_owned();
     }
-    let shared = hierarchies.iter().find(|list| list.split(',').any(|name| name == controller));
+    let shared = hierarchies
+        .iter()
+        .find(|list| list.split(',').any(|name| name == controller));
     shared.map_or_else(|| controller.to_owned(), Clone::clone)
 }
 
@@ -192,7 +233,9 @@ impl Supervisor {
                 }
             };
             let mut services = self.services();
-            let ended = services.iter_mut().find(|(_, service)| service.pid == Some(pid.as_raw()));
+            let ended = services
+                .iter_mut()
+                .find(|(_, service)| service.pid == Some(pid.as_raw()));
             if let Some((name, service)) = ended {
                 service.pid = None;
                 if service.wanted {
@@ -221,12 +264,22 @@ impl Supervisor {
         service.again = None;
         let started = || -> Result<i32> {
             let (program, arguments) = service.command.split_first().context("no command")?;
-            let log = File::options().create(true).append(true).open(self.logs.join(format!("{name}.log")));
+            let log = File::options()
+                .create(true)
+                .append(true)
+                .open(self.logs.join(format!("{name}.log")));
             let log = log.context("open the log")?;
             let mut command = Command::new(program);
-            command.args(arguments).process_group(0).stdin(Stdio::null());
-            command.stdout(log.try_clone().context("share the log")?).stderr(log);
-            let child = command.spawn().with_context(|| format!("start {program}"))?;
+            command
+                .args(arguments)
+                .process_group(0)
+                .stdin(Stdio::null());
+            command
+                .stdout(log.try_clone().context("share the log")?)
+                .stderr(log);
+            let child = command
+                .spawn()
+                .with_context(|| format!("start {program}"))?;
             i32::try_from(child.id()).context("process number")
         };
         match started() {
@@ -245,7 +298,9 @@ impl Supervisor {
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         let mut line = String::new();
         BufReader::new(&stream).read_line(&mut line)?;
-        let answer = serde_json::from_str(&line).context("understand the request").and_then(|ask| self.handle(ask));
+        let answer = serde_json::from_str(&line)
+            .context("understand the request")
+            .and_then(|ask| self.handle(ask));
         let answer = answer.map_err(|error| format!("{error:#}"));
         let mut text = serde_json::to_string(&answer)?;
         text.push('\n');
@@ -266,8 +321,15 @@ impl Supervisor {
             Request::Stop { name } => self.stop(&name)?,
             Request::Status => {}
         }
-        let told = |service: &Service| Told { pid: service.pid, starts: service.starts };
-        Ok(self.services().iter().map(|(name, service)| (name.clone(), told(service))).collect())
+        let told = |service: &Service| Told {
+            pid: service.pid,
+            starts: service.starts,
+        };
+        Ok(self
+            .services()
+            .iter()
+            .map(|(name, service)| (name.clone(), told(service)))
+            .collect())
     }
 
     fn stop(&self, name: &str) -> Result<()> {
@@ -276,7 +338,9 @@ impl Supervisor {
         loop {
             let pid = {
                 let mut services = self.services();
-                let service = services.get_mut(name).with_context(|| format!("no service {name}"))?;
+                let service = services
+                    .get_mut(name)
+                    .with_context(|| format!("no service {name}"))?;
                 service.wanted = false;
                 service.again = None;
                 service.pid

@@ -40,11 +40,17 @@ impl Box {
     /// A box of the region in a folder.
     pub fn new(region: &Path, name: &str) -> Self {
         let region_name = region.file_name().unwrap_or_default().to_string_lossy();
-        Self { region: region.to_path_buf(), name: name.to_owned(), cgroup: format!("{region_name}.{name}") }
+        Self {
+            region: region.to_path_buf(),
+            name: name.to_owned(),
+            cgroup: format!("{region_name}.{name}"),
+        }
     }
 
     fn run_file(&self, kind: &str) -> PathBuf {
-        self.region.join("run").join(format!("{}.{kind}", self.name))
+        self.region
+            .join("run")
+            .join(format!("{}.{kind}", self.name))
     }
 
     /// Folder of the box's logs.
@@ -54,7 +60,10 @@ impl Box {
 
     /// Where a folder that the box has to itself really lies.
     pub fn private(&self, folder: &str) -> PathBuf {
-        self.region.join("nodes").join(&self.name).join(folder.trim_start_matches('/'))
+        self.region
+            .join("nodes")
+            .join(&self.name)
+            .join(folder.trim_start_matches('/'))
     }
 
     /// The box's process 1 as the machine numbers it; `None` when the box is not running.
@@ -62,7 +71,9 @@ impl Box {
         let text = fs::read_to_string(self.run_file("pid")).ok()?;
         let (pid, started) = text.trim().split_once(' ')?;
         // a number that another process got since has another start time
-        (start_time(pid)? == started).then(|| pid.parse().ok()).flatten()
+        (start_time(pid)? == started)
+            .then(|| pid.parse().ok())
+            .flatten()
     }
 
     /// Starts the box unless it runs; says whether it did.
@@ -82,7 +93,12 @@ impl Box {
             fs::remove_file(&socket).context("remove the socket of the last run")?;
         }
         fs::create_dir_all(self.logs()).context("make the log folder")?;
-        let spec = Spec { hostname: how.hostname.to_owned(), socket, logs: self.logs(), binds };
+        let spec = Spec {
+            hostname: how.hostname.to_owned(),
+            socket,
+            logs: self.logs(),
+            binds,
+        };
         let spec_file = self.run_file("json");
         paths::write_if_changed(&spec_file, &serde_json::to_string(&spec)?)?;
         self.launch(how, &spec, &spec_file)?;
@@ -92,7 +108,12 @@ impl Box {
     fn launch(&self, how: &Start, spec: &Spec, spec_file: &Path) -> Result<()> {
         let join: Vec<String> = cgroup::controllers()
             .iter()
-            .map(|controller| format!("echo $$ > {}/cgroup.procs", cgroup::path(controller, &self.cgroup).display()))
+            .map(|controller| {
+                format!(
+                    "echo $$ > {}/cgroup.procs",
+                    cgroup::path(controller, &self.cgroup).display()
+                )
+            })
             .collect();
         // `ip netns exec` would remount /sys and hide the cgroups
         let script = format!(
@@ -101,29 +122,49 @@ impl Box {
             how.namespace
         );
         let log_file = self.logs().join("box.log");
-        let log = fs::File::create(&log_file).with_context(|| format!("write {}", log_file.display()))?;
+        let log =
+            fs::File::create(&log_file).with_context(|| format!("write {}", log_file.display()))?;
         let mut command = Command::new("setsid");
-        command.args(["sh", "-ec", &script, "sh"]).arg(paths::xtask()?).arg("box-init").arg(spec_file);
-        command.stdin(Stdio::null()).stdout(log.try_clone().context("share the log")?).stderr(log);
+        command
+            .args(["sh", "-ec", &script, "sh"])
+            .arg(paths::xtask()?)
+            .arg("box-init")
+            .arg(spec_file);
+        command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().context("share the log")?)
+            .stderr(log);
         let mut child = command.spawn().context("start a box")?;
         let outer = child.id();
         // buries it when it ends; nobody waits for this thread
         std::thread::spawn(move || child.wait());
         let children = format!("/proc/{outer}/task/{outer}/children");
-        progress::wait_until(&format!("box {}", self.cgroup), Duration::from_secs(30), || {
-            if !Path::new(&children).exists() {
-                return Ok(false);
-            }
-            let text = fs::read_to_string(&children).unwrap_or_default();
-            let Some(pid) = text.split_whitespace().next() else { return Ok(false) };
-            if !spec.socket.exists() {
-                return Ok(false);
-            }
-            let started = start_time(pid).ok_or_else(|| anyhow!("process {pid} ended"))?;
-            fs::write(self.run_file("pid"), format!("{pid} {started}\n")).context("write down the process number")?;
-            Ok(true)
+        progress::wait_until(
+            &format!("box {}", self.cgroup),
+            Duration::from_secs(30),
+            || {
+                if !Path::new(&children).exists() {
+                    return Ok(false);
+                }
+                let text = fs::read_to_string(&children).unwrap_or_default();
+                let Some(pid) = text.split_whitespace().next() else {
+                    return Ok(false);
+                };
+                if !spec.socket.exists() {
+                    return Ok(false);
+                }
+                let started = start_time(pid).ok_or_else(|| anyhow!("process {pid} ended"))?;
+                fs::write(self.run_file("pid"), format!("{pid} {started}\n"))
+                    .context("write down the process number")?;
+                Ok(true)
+            },
+        )
+        .map_err(|error| {
+            anyhow!(
+                "{error:#}\n{}",
+                fs::read_to_string(&log_file).unwrap_or_default()
+            )
         })
-        .map_err(|error| anyhow!("{error:#}\n{}", fs::read_to_string(&log_file).unwrap_or_default()))
     }
 
     /// Power failure: everything in the box ends at once.
@@ -146,9 +187,17 @@ impl Box {
     }
 
     /// Runs a service in the box, and again whenever it ends.
-    pub fn service<S: Into<String>>(&self, name: &str, command: impl IntoIterator<Item = S>) -> Result<()> {
+    pub fn service<S: Into<String>>(
+        &self,
+        name: &str,
+        command: impl IntoIterator<Item = S>,
+    ) -> Result<()> {
         let command: Vec<String> = command.into_iter().map(Into::into).collect();
-        self.ask(&Request::Start { name: name.to_owned(), command }).map(|_| ())
+        self.ask(&Request::Start {
+            name: name.to_owned(),
+            command,
+        })
+        .map(|_| ())
     }
 
     /// Talks to the box's process 1.
@@ -156,12 +205,16 @@ impl Box {
         let socket = self.run_file("sock");
         let about = || format!("talk to box {}", self.cgroup);
         let mut stream = UnixStream::connect(&socket).with_context(about)?;
-        stream.set_read_timeout(Some(Duration::from_mins(1))).with_context(about)?;
+        stream
+            .set_read_timeout(Some(Duration::from_mins(1)))
+            .with_context(about)?;
         let mut line = serde_json::to_string(request)?;
         line.push('\n');
         stream.write_all(line.as_bytes()).with_context(about)?;
         let mut answer = String::new();
-        BufReader::new(stream).read_line(&mut answer).with_context(about)?;
+        BufReader::new(stream)
+            .read_line(&mut answer)
+            .with_context(about)?;
         let answer: Result<Answer, String> = serde_json::from_str(&answer).with_context(about)?;
         answer.map_err(|error| anyhow!("box {}: {error}", self.cgroup))
     }
@@ -172,9 +225,23 @@ impl Box {
         I: IntoIterator<Item = S>,
         S: AsRef<std::ffi::OsStr>,
     {
-        let Some(pid) = self.pid() else { bail!("box {} is not running", self.cgroup) };
+        let Some(pid) = self.pid() else {
+            bail!("box {} is not running", self.cgroup)
+        };
         let mut command = Command::new("nsenter");
-        command.args(["-t", &pid.to_string(), "-m", "-n", "-p", "-u", "-i", "-C", program]).args(arguments);
+        command
+            .args([
+                "-t",
+                &pid.to_string(),
+                "-m",
+                "-n",
+                "-p",
+                "-u",
+                "-i",
+                "-C",
+                program,
+            ])
+            .args(arguments);
         Ok(command)
     }
 
@@ -189,7 +256,9 @@ impl Box {
 
     /// Makes the mount points that a box needs on the machine. Not for many threads at once.
     pub fn make_mount_points(folders: &[&str]) -> Result<()> {
-        folders.iter().try_for_each(|folder| state::make_folder(Path::new(folder)))
+        folders
+            .iter()
+            .try_for_each(|folder| state::make_folder(Path::new(folder)))
     }
 }
 

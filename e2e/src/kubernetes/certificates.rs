@@ -24,13 +24,19 @@ const CLIENTS: &[(&str, &str, Option<&str>)] = &[
 impl Certificates {
     /// Makes what is not there yet.
     pub fn ensure(layout: &Layout, region: &Path) -> Result<Self> {
-        let this = Self { folder: region.join("pki") };
+        let this = Self {
+            folder: region.join("pki"),
+        };
         let mark = this.path("done");
         if mark.exists() {
             return Ok(this);
         }
         fs::create_dir_all(&this.folder).context("make the key folder")?;
-        fs::write(this.path("openssl.conf"), "[req]\ndistinguished_name=dn\n[dn]\n").context("write openssl.conf")?;
+        fs::write(
+            this.path("openssl.conf"),
+            "[req]\ndistinguished_name=dn\n[dn]\n",
+        )
+        .context("write openssl.conf")?;
         this.authority("ca")?;
         this.authority("front-ca")?;
         this.servers(layout)?;
@@ -39,13 +45,27 @@ impl Certificates {
             this.kubeconfig(layout, region, name)?;
         }
         for node in layout.nodes() {
-            let names = [format!("DNS:{}", node.name), format!("IP:{}", layout.node_ip(&node))];
+            let names = [
+                format!("DNS:{}", node.name),
+                format!("IP:{}", layout.node_ip(&node)),
+            ];
             let common = format!("system:node:{}", node.name);
             this.certificate(&node.name, &common, Some("system:nodes"), &names, "ca")?;
             this.kubeconfig(layout, region, &node.name)?;
         }
         let (key, public) = (this.text("sa.key"), this.text("sa.pub"));
-        process::run("openssl", ["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", &key])?;
+        process::run(
+            "openssl",
+            [
+                "ecparam",
+                "-name",
+                "prime256v1",
+                "-genkey",
+                "-noout",
+                "-out",
+                &key,
+            ],
+        )?;
         process::run("openssl", ["ec", "-in", &key, "-pubout", "-out", &public])?;
         fs::write(&mark, "").context("mark the keys as made")?;
         Ok(this)
@@ -62,15 +82,30 @@ impl Certificates {
     }
 
     fn servers(&self, layout: &Layout) -> Result<()> {
-        let mut names: Vec<String> = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"]
-            .map(|name| format!("DNS:{name}"))
-            .to_vec();
+        let mut names: Vec<String> = [
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "localhost",
+        ]
+        .map(|name| format!("DNS:{name}"))
+        .to_vec();
         names.push(format!("DNS:kubernetes.default.svc.{}", layout.domain));
-        let addresses =
-            ["127.0.0.1".to_owned(), layout.control_plane_ip(), layout.uplink_ip(), layout.first_service_ip()];
+        let addresses = [
+            "127.0.0.1".to_owned(),
+            layout.control_plane_ip(),
+            layout.uplink_ip(),
+            layout.first_service_ip(),
+        ];
         names.extend(addresses.iter().map(|address| format!("IP:{address}")));
         self.certificate("apiserver", "kube-apiserver", None, &names, "ca")?;
-        self.certificate("apiserver-kubelet", "kube-apiserver-kubelet", Some("system:masters"), &[], "ca")?;
+        self.certificate(
+            "apiserver-kubelet",
+            "kube-apiserver-kubelet",
+            Some("system:masters"),
+            &[],
+            "ca",
+        )?;
         self.certificate("front-proxy", "front-proxy-client", None, &[], "front-ca")
     }
 
@@ -100,15 +135,30 @@ impl Certificates {
         if !alternatives.is_empty() {
             extensions.push(format!("subjectAltName={}", alternatives.join(",")));
         }
-        let organization = organization.map(|name| format!("/O={name}")).unwrap_or_default();
-        self.request(name, &format!("{organization}/CN={common}"), &extensions, Some(authority))
+        let organization = organization
+            .map(|name| format!("/O={name}"))
+            .unwrap_or_default();
+        self.request(
+            name,
+            &format!("{organization}/CN={common}"),
+            &extensions,
+            Some(authority),
+        )
     }
 
     /// One run of openssl makes the key and the certificate.
-    fn request(&self, name: &str, subject: &str, extensions: &[String], authority: Option<&str>) -> Result<()> {
-        let mut arguments: Vec<String> = ["req", "-x509", "-new", "-nodes", "-days", "3650", "-newkey", "ec"]
-            .map(String::from)
-            .to_vec();
+    fn request(
+        &self,
+        name: &str,
+        subject: &str,
+        extensions: &[String],
+        authority: Option<&str>,
+    ) -> Result<()> {
+        let mut arguments: Vec<String> = [
+            "req", "-x509", "-new", "-nodes", "-days", "3650", "-newkey", "ec",
+        ]
+        .map(String::from)
+        .to_vec();
         let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
         option("-config", self.text("openssl.conf"));
         option("-pkeyopt", "ec_paramgen_curve:prime256v1".to_owned());
@@ -122,7 +172,9 @@ impl Certificates {
             option("-CA", self.text(&format!("{authority}.crt")));
             option("-CAkey", self.text(&format!("{authority}.key")));
         }
-        process::run("openssl", &arguments).with_context(|| format!("make certificate {name}")).map(|_| ())
+        process::run("openssl", &arguments)
+            .with_context(|| format!("make certificate {name}"))
+            .map(|_| ())
     }
 
     fn kubeconfig(&self, layout: &Layout, region: &Path, name: &str) -> Result<()> {

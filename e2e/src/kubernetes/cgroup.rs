@@ -14,12 +14,17 @@ pub const ROOT: &str = "/sys/fs/cgroup";
 /// Our folder in each controller.
 pub const OURS: &str = "helenus";
 /// The controllers that boxes get.
-const CONTROLLERS: &[&str] =
-    &["cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd"];
+const CONTROLLERS: &[&str] = &[
+    "cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd",
+];
 
 /// The controllers that this machine has of those that boxes get.
 pub fn controllers() -> Vec<&'static str> {
-    CONTROLLERS.iter().copied().filter(|name| Path::new(ROOT).join(name).is_dir()).collect()
+    CONTROLLERS
+        .iter()
+        .copied()
+        .filter(|name| Path::new(ROOT).join(name).is_dir())
+        .collect()
 }
 
 /// A box's cgroup in one controller.
@@ -34,7 +39,8 @@ pub fn make(name: &str) -> Result<()> {
         remove(&leaf)?;
         for folder in [leaf.parent().unwrap_or(&leaf), &leaf] {
             // boxes start side by side: that another made the parent is fine
-            fs::create_dir_all(folder).with_context(|| format!("make cgroup {}", folder.display()))?;
+            fs::create_dir_all(folder)
+                .with_context(|| format!("make cgroup {}", folder.display()))?;
             if controller == "cpuset" {
                 inherit_cpuset(folder)?;
             }
@@ -47,8 +53,10 @@ pub fn make(name: &str) -> Result<()> {
 fn inherit_cpuset(folder: &Path) -> Result<()> {
     let parent = folder.parent().unwrap_or(folder);
     for file in ["cpuset.cpus", "cpuset.mems"] {
-        let value = fs::read_to_string(parent.join(file)).with_context(|| format!("read {file}"))?;
-        fs::write(folder.join(file), value).with_context(|| format!("write {}/{file}", folder.display()))?;
+        let value =
+            fs::read_to_string(parent.join(file)).with_context(|| format!("read {file}"))?;
+        fs::write(folder.join(file), value)
+            .with_context(|| format!("write {}/{file}", folder.display()))?;
     }
     Ok(())
 }
@@ -98,9 +106,13 @@ pub fn remove_all() -> Result<()> {
 
 /// Names of the boxes that have cgroups.
 pub fn names() -> Vec<String> {
-    let Ok(entries) = fs::read_dir(Path::new(ROOT).join("pids").join(OURS)) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(Path::new(ROOT).join("pids").join(OURS)) else {
+        return Vec::new();
+    };
     let folders = entries.flatten().filter(|entry| entry.path().is_dir());
-    folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    folders
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 /// Removes a cgroup with those below it. The kernel needs a moment after the last process ended.
@@ -110,11 +122,15 @@ fn remove(top: &Path) -> Result<()> {
         let mut problem = None;
         for folder in deepest_first(top) {
             match fs::remove_dir(&folder) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => problem = Some((folder, error)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    problem = Some((folder, error))
+                }
                 _ => {}
             }
         }
-        let Some((folder, error)) = problem else { return Ok(()) };
+        let Some((folder, error)) = problem else {
+            return Ok(());
+        };
         if start.elapsed() > Duration::from_secs(10) {
             return Err(error).with_context(|| format!("remove cgroup {}", folder.display()));
         }
@@ -130,7 +146,12 @@ fn deepest_first(top: &Path) -> Vec<PathBuf> {
     let mut open = vec![top.to_path_buf()];
     while let Some(folder) = open.pop() {
         if let Ok(entries) = fs::read_dir(&folder) {
-            open.extend(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()));
+            open.extend(
+                entries
+                    .flatten()
+                    .map(|entry| entry.path())
+                    .filter(|path| path.is_dir()),
+            );
         }
         found.push(folder);
     }

@@ -83,9 +83,17 @@ pub enum Command {
 pub fn run(command: &Command) -> Result<()> {
     match command {
         Command::Build => programs::ensure_built(),
-        Command::Up { region, zones, nodes_per_zone, domain } => {
-            let settings =
-                Settings { zones: zones.clone(), nodes_per_zone: *nodes_per_zone, domain: domain.clone() };
+        Command::Up {
+            region,
+            zones,
+            nodes_per_zone,
+            domain,
+        } => {
+            let settings = Settings {
+                zones: zones.clone(),
+                nodes_per_zone: *nodes_per_zone,
+                domain: domain.clone(),
+            };
             let region = Region::up(region, &settings)?;
             println!("export KUBECONFIG={}", region.kubeconfig()?.display());
             Ok(())
@@ -94,18 +102,31 @@ pub fn run(command: &Command) -> Result<()> {
         Command::Load { region, archive } => Region::open(region)?.load_image(archive),
         Command::KillNode { region, node } => Region::open(region)?.kill_node(node),
         Command::StartNode { region, node } => Region::open(region)?.start_node(node),
-        Command::Link { a, b, state } => {
-            link(&Region::open(a)?, &Region::open(b)?, matches!(state, LinkState::Up))
-        }
-        Command::Exec { region, name, command } => exec(region, name, command),
+        Command::Link { a, b, state } => link(
+            &Region::open(a)?,
+            &Region::open(b)?,
+            matches!(state, LinkState::Up),
+        ),
+        Command::Exec {
+            region,
+            name,
+            command,
+        } => exec(region, name, command),
     }
 }
 
 fn exec(region: &str, name: &str, command: &[String]) -> Result<()> {
     let region = Region::open(region)?;
-    let the_box = if name == control_plane::BOX { region.control_plane() } else { region.node_box(&region.node(name)?) };
+    let the_box = if name == control_plane::BOX {
+        region.control_plane()
+    } else {
+        region.node_box(&region.node(name)?)
+    };
     let (program, arguments) = command.split_first().context("say what to run")?;
-    let status = the_box.command(program, arguments)?.status().context("start nsenter")?;
+    let status = the_box
+        .command(program, arguments)?
+        .status()
+        .context("start nsenter")?;
     anyhow::ensure!(status.success(), "{program}: {status}");
     Ok(())
 }
@@ -117,10 +138,17 @@ fn status() -> Result<()> {
     }
     for name in names {
         let region = Region::open(&name)?;
-        println!("{name}: {}, KUBECONFIG={}", region.layout().cidr(), region.kubeconfig()?.display());
+        println!(
+            "{name}: {}, KUBECONFIG={}",
+            region.layout().cidr(),
+            region.kubeconfig()?.display()
+        );
         let nodes = region.layout().nodes();
-        let boxes = std::iter::once((control_plane::BOX.to_owned(), region.control_plane()))
-            .chain(nodes.iter().map(|node| (node.name.clone(), region.node_box(node))));
+        let boxes = std::iter::once((control_plane::BOX.to_owned(), region.control_plane())).chain(
+            nodes
+                .iter()
+                .map(|node| (node.name.clone(), region.node_box(node))),
+        );
         for (label, the_box) in boxes {
             let Some(pid) = the_box.pid() else {
                 println!("  {label}: down");
@@ -128,7 +156,9 @@ fn status() -> Result<()> {
             };
             println!("  {label}: process {pid}");
             for (service, told) in the_box.ask(&Request::Status)? {
-                let state = told.pid.map_or("ended".to_owned(), |pid| format!("process {pid} inside"));
+                let state = told
+                    .pid
+                    .map_or("ended".to_owned(), |pid| format!("process {pid} inside"));
                 println!("    {service}: {state}, started {} times", told.starts);
             }
         }

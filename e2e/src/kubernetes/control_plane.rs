@@ -20,11 +20,17 @@ pub fn start_apiserver(region: &Region, keys: &Certificates) -> Result<()> {
     let layout = region.layout();
     let the_box = region.control_plane();
     let hostname = format!("{}-cp", layout.name);
-    the_box.start(&Start { namespace: &layout.namespace(), hostname: &hostname, private: &[] })?;
+    the_box.start(&Start {
+        namespace: &layout.namespace(),
+        hostname: &hostname,
+        private: &[],
+    })?;
     the_box.service("etcd", etcd(region)?)?;
     the_box.service("kube-apiserver", apiserver(layout, keys)?)?;
     progress::wait_until("the apiserver", Duration::from_mins(3), || {
-        region.kubectl(["get", "--raw", "/readyz"]).map(|answer| answer == "ok")
+        region
+            .kubectl(["get", "--raw", "/readyz"])
+            .map(|answer| answer == "ok")
     })
     .with_context(|| format!("logs: {}", the_box.logs().display()))
 }
@@ -36,13 +42,27 @@ pub fn start_rest(region: &Region, keys: &Certificates) -> Result<()> {
     the_box.service("kube-scheduler", scheduler(region)?)?;
     write_names(region.layout(), &state::others(&region.layout().name)?)?;
     let corefile = region.conf("Corefile");
-    the_box.service("dns", [text(&program("dns")?), "-conf".into(), text(&corefile)])?;
+    the_box.service(
+        "dns",
+        [text(&program("dns")?), "-conf".into(), text(&corefile)],
+    )?;
     let pool = region.folder().join("pool");
     fs::create_dir_all(&pool).context("make the pool of volumes")?;
     let admin = text(&region.conf("admin.kubeconfig"));
-    let volumes = [text(&program("csi")?), "controller".into(), "--kubeconfig".into(), admin];
-    the_box.service("csi", volumes.into_iter().chain(["--pool".into(), text(&pool)]))?;
-    region.access()?.apply(&storage_classes().to_string()).map(|_| ())
+    let volumes = [
+        text(&program("csi")?),
+        "controller".into(),
+        "--kubeconfig".into(),
+        admin,
+    ];
+    the_box.service(
+        "csi",
+        volumes.into_iter().chain(["--pool".into(), text(&pool)]),
+    )?;
+    region
+        .access()?
+        .apply(&storage_classes().to_string())
+        .map(|_| ())
 }
 
 fn text(path: &std::path::Path) -> String {
@@ -77,13 +97,19 @@ fn apiserver(layout: &Layout, keys: &Certificates) -> Result<Vec<String>> {
     flag("tls-cert-file", &keys.text("apiserver.crt"));
     flag("tls-private-key-file", &keys.text("apiserver.key"));
     flag("client-ca-file", &keys.text("ca.crt"));
-    flag("kubelet-client-certificate", &keys.text("apiserver-kubelet.crt"));
+    flag(
+        "kubelet-client-certificate",
+        &keys.text("apiserver-kubelet.crt"),
+    );
     flag("kubelet-client-key", &keys.text("apiserver-kubelet.key"));
     flag("kubelet-certificate-authority", &keys.text("ca.crt"));
     flag("kubelet-preferred-address-types", "InternalIP");
     flag("service-account-key-file", &keys.text("sa.pub"));
     flag("service-account-signing-key-file", &keys.text("sa.key"));
-    flag("service-account-issuer", &format!("https://kubernetes.default.svc.{}", layout.domain));
+    flag(
+        "service-account-issuer",
+        &format!("https://kubernetes.default.svc.{}", layout.domain),
+    );
     flag("authorization-mode", "Node,RBAC");
     flag("enable-admission-plugins", "NodeRestriction");
     flag("allow-privileged", "true");
@@ -105,7 +131,10 @@ fn apiserver(layout: &Layout, keys: &Certificates) -> Result<Vec<String>> {
 fn controller_manager(region: &Region, keys: &Certificates) -> Result<Vec<String>> {
     Ok(vec![
         text(&program("kube-controller-manager")?),
-        format!("--kubeconfig={}", region.conf("controller-manager.kubeconfig").display()),
+        format!(
+            "--kubeconfig={}",
+            region.conf("controller-manager.kubeconfig").display()
+        ),
         "--bind-address=127.0.0.1".into(),
         format!("--service-account-private-key-file={}", keys.text("sa.key")),
         format!("--root-ca-file={}", keys.text("ca.crt")),
@@ -125,7 +154,10 @@ fn controller_manager(region: &Region, keys: &Certificates) -> Result<Vec<String
 fn scheduler(region: &Region) -> Result<Vec<String>> {
     Ok(vec![
         text(&program("kube-scheduler")?),
-        format!("--kubeconfig={}", region.conf("scheduler.kubeconfig").display()),
+        format!(
+            "--kubeconfig={}",
+            region.conf("scheduler.kubeconfig").display()
+        ),
         "--bind-address=127.0.0.1".into(),
         "--leader-elect=false".into(),
         "--profiling=false".into(),
@@ -145,7 +177,10 @@ pub fn write_names(layout: &Layout, others: &[Layout]) -> Result<()> {
     );
     for other in others.iter().filter(|other| other.domain != *domain) {
         let (domain, server) = (&other.domain, other.control_plane_ip());
-        write!(names, "{domain}:53 {{\n  bind {address}\n  errors\n  cache 5\n  forward . {server}\n}}\n")?;
+        write!(
+            names,
+            "{domain}:53 {{\n  bind {address}\n  errors\n  cache 5\n  forward . {server}\n}}\n"
+        )?;
     }
     paths::write_if_changed(&folder.join("Corefile"), &names).map(|_| ())
 }

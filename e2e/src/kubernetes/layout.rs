@@ -41,10 +41,15 @@ impl Layout {
     /// Refuses names that would not fit into interface names, and too many nodes.
     pub fn check(&self) -> Result<()> {
         let plain = |text: &str| {
-            !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            !text.is_empty()
+                && text
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         };
         ensure!(
-            plain(&self.name) && self.name.len() <= 11 && self.name.starts_with(|c: char| c.is_ascii_lowercase()),
+            plain(&self.name)
+                && self.name.len() <= 11
+                && self.name.starts_with(|c: char| c.is_ascii_lowercase()),
             "region {:?}: a name has 1 to 11 lower-case letters, digits and hyphens, because interface names are short",
             self.name
         );
@@ -55,9 +60,16 @@ impl Layout {
                 "zone {zone:?}: one to four lower-case letters, please"
             );
         }
-        ensure!((1..=99).contains(&self.index), "region number {} is not between 1 and 99", self.index);
+        ensure!(
+            (1..=99).contains(&self.index),
+            "region number {} is not between 1 and 99",
+            self.index
+        );
         let nodes = self.zones.len() * usize::from(self.nodes_per_zone);
-        ensure!((1..=MAX_NODES).contains(&nodes), "{nodes} nodes: between 1 and {MAX_NODES}, please");
+        ensure!(
+            (1..=MAX_NODES).contains(&nodes),
+            "{nodes} nodes: between 1 and {MAX_NODES}, please"
+        );
         Ok(())
     }
 
@@ -68,9 +80,18 @@ impl Layout {
         for copy in 1..=self.nodes_per_zone {
             for zone in &self.zones {
                 number += 1;
-                let short = if copy == 1 { zone.clone() } else { format!("{zone}{copy}") };
+                let short = if copy == 1 {
+                    zone.clone()
+                } else {
+                    format!("{zone}{copy}")
+                };
                 let name = format!("{}-{short}", self.name);
-                nodes.push(Node { short, name, zone: format!("{}-{zone}", self.name), number });
+                nodes.push(Node {
+                    short,
+                    name,
+                    zone: format!("{}-{zone}", self.name),
+                    number,
+                });
             }
         }
         nodes
@@ -142,9 +163,18 @@ impl Layout {
         let pair = u32::from(high) * u32::from(high - 1) / 2 + u32::from(low);
         let address = |last: u32| {
             let offset = pair * 4 + last;
-            format!("10.{}.{}.{}", 96 + (offset >> 16), (offset >> 8) & 255, offset & 255)
+            format!(
+                "10.{}.{}.{}",
+                96 + (offset >> 16),
+                (offset >> 8) & 255,
+                offset & 255
+            )
         };
-        if self.index < other.index { (address(1), address(2)) } else { (address(2), address(1)) }
+        if self.index < other.index {
+            (address(1), address(2))
+        } else {
+            (address(2), address(1))
+        }
     }
 }
 
@@ -165,8 +195,14 @@ mod tests {
 
     #[test]
     fn nodes_are_numbered_zone_by_zone() {
-        let nodes: Vec<_> = layout(1, 2).nodes().into_iter().map(|n| (n.name, n.zone, n.number)).collect();
-        let expected = |name: &str, zone: &str, number| (format!("us-east-{name}"), format!("us-east-{zone}"), number);
+        let nodes: Vec<_> = layout(1, 2)
+            .nodes()
+            .into_iter()
+            .map(|n| (n.name, n.zone, n.number))
+            .collect();
+        let expected = |name: &str, zone: &str, number| {
+            (format!("us-east-{name}"), format!("us-east-{zone}"), number)
+        };
         assert_eq!(nodes[0], expected("a", "a", 1));
         assert_eq!(nodes[3], expected("a2", "a", 4));
         assert_eq!(nodes.len(), 6);
@@ -178,7 +214,10 @@ mod tests {
         for low in 1..=99 {
             for high in low + 1..=99 {
                 let (a, b) = layout(low, 1).link_ips(&layout(high, 1));
-                assert_eq!((b.clone(), a.clone()), layout(high, 1).link_ips(&layout(low, 1)));
+                assert_eq!(
+                    (b.clone(), a.clone()),
+                    layout(high, 1).link_ips(&layout(low, 1))
+                );
                 assert!(a.starts_with("10.96."), "{a}");
                 assert!(seen.insert(a) && seen.insert(b));
             }
@@ -188,9 +227,30 @@ mod tests {
     #[test]
     fn names_that_do_not_fit_are_refused() {
         assert!(layout(1, 1).check().is_ok());
-        assert!(Layout { name: "much-too-long".into(), ..layout(1, 1) }.check().is_err());
-        assert!(Layout { name: "Big".into(), ..layout(1, 1) }.check().is_err());
-        assert!(Layout { zones: vec![], ..layout(1, 1) }.check().is_err());
+        assert!(
+            Layout {
+                name: "much-too-long".into(),
+                ..layout(1, 1)
+            }
+            .check()
+            .is_err()
+        );
+        assert!(
+            Layout {
+                name: "Big".into(),
+                ..layout(1, 1)
+            }
+            .check()
+            .is_err()
+        );
+        assert!(
+            Layout {
+                zones: vec![],
+                ..layout(1, 1)
+            }
+            .check()
+            .is_err()
+        );
         assert!(layout(1, 60).check().is_err());
     }
 }

@@ -36,7 +36,11 @@ pub fn prepare() -> Result<()> {
              built on; use a cluster of your own instead, for example `kind create cluster` and --context kind-kind"
         );
     }
-    let missing: Vec<&str> = NEEDED.iter().filter(|(file, _)| !present(file)).map(|(_, package)| *package).collect();
+    let missing: Vec<&str> = NEEDED
+        .iter()
+        .filter(|(file, _)| !present(file))
+        .map(|(_, package)| *package)
+        .collect();
     install(&missing)
 }
 
@@ -47,7 +51,9 @@ pub fn install(packages: &[&str]) -> Result<()> {
     }
     let list = packages.join(" ");
     if !process::succeeds("apt-get", ["--version"]) {
-        bail!("missing programs; they come with these Debian packages, please install what matches here: {list}");
+        bail!(
+            "missing programs; they come with these Debian packages, please install what matches here: {list}"
+        );
     }
     let step = Step::begin(&format!("installing Debian packages: {list}"));
     let environment = [("DEBIAN_FRONTEND", "noninteractive")];
@@ -70,8 +76,15 @@ fn present(file: &str) -> bool {
     path.exists()
         || path.file_name().is_some_and(|name| {
             !file.contains("/cni/")
-                && ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"]
-                    .iter()
-                    .any(|folder| Path::new(folder).join(name).exists())
+                && [
+                    "/bin",
+                    "/sbin",
+                    "/usr/bin",
+                    "/usr/sbin",
+                    "/usr/local/bin",
+                    "/usr/local/sbin",
+                ]
+                .iter()
+                .any(|folder| Path::new(folder).join(name).exists())
         })
 }

@@ -21,8 +21,8 @@ pub mod node_agent;
 pub mod programs;
 pub mod state;
 
-use crate::progress::{self, Look, Step};
 use crate::paths;
+use crate::progress::{self, Look, Step};
 use access::Access;
 use anyhow::{Context, Result, anyhow, bail};
 use boxes::Box;
@@ -46,7 +46,11 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let zones = ["a", "b", "c"].map(String::from).to_vec();
-        Self { zones, nodes_per_zone: 1, domain: "cluster.local".into() }
+        Self {
+            zones,
+            nodes_per_zone: 1,
+            domain: "cluster.local".into(),
+        }
     }
 }
 
@@ -76,14 +80,23 @@ impl Region {
         let layout = state::load(name)?.with_context(|| {
             format!("there is no local Kubernetes {name}; bring it up with `cargo xtask up` or `cargo xtask kubernetes up {name}`")
         })?;
-        Ok(Self { folder: state::folder(name)?, layout })
+        Ok(Self {
+            folder: state::folder(name)?,
+            layout,
+        })
     }
 
     fn remember(name: &str, settings: &Settings) -> Result<Self> {
         if let Some(layout) = state::load(name)? {
-            return Ok(Self { folder: state::folder(name)?, layout });
+            return Ok(Self {
+                folder: state::folder(name)?,
+                layout,
+            });
         }
-        let taken: Vec<u8> = state::others(name)?.iter().map(|other| other.index).collect();
+        let taken: Vec<u8> = state::others(name)?
+            .iter()
+            .map(|other| other.index)
+            .collect();
         let make = |index| Layout {
             name: name.to_owned(),
             index,
@@ -96,7 +109,10 @@ impl Region {
             layout.check()?;
             if !taken.contains(&index) && !network::is_routed(&layout)? {
                 state::save(&layout)?;
-                return Ok(Self { folder: state::folder(name)?, layout });
+                return Ok(Self {
+                    folder: state::folder(name)?,
+                    layout,
+                });
             }
         }
         bail!("all 99 numbers of regions are taken on this machine")
@@ -108,11 +124,16 @@ impl Region {
         network::up(&self.layout, &state::others(&self.layout.name)?)?;
         let nodes = self.layout.nodes();
         thread::scope(|scope| {
-            let starting: Vec<_> =
-                nodes.iter().map(|node| scope.spawn(move || node_agent::start(self, node))).collect();
+            let starting: Vec<_> = nodes
+                .iter()
+                .map(|node| scope.spawn(move || node_agent::start(self, node)))
+                .collect();
             control_plane::start_apiserver(self, &keys)?;
             control_plane::start_rest(self, &keys)?;
-            starting.into_iter().try_for_each(|node| node.join().map_err(|_| anyhow!("a node's start broke off"))?)
+            starting.into_iter().try_for_each(|node| {
+                node.join()
+                    .map_err(|_| anyhow!("a node's start broke off"))?
+            })
         })?;
         for node in &nodes {
             node_agent::join(self, &keys, node)?;
@@ -125,13 +146,22 @@ impl Region {
     }
 
     fn wait_for_nodes(&self, nodes: &[Node]) -> Result<()> {
-        progress::wait_for("Ready nodes and a default service account", Duration::from_mins(5), || {
-            let ready = self.ready_nodes()?;
-            if ready.len() < nodes.len() {
-                return Ok(Look::Waiting(format!("{} of {} nodes are Ready", ready.len(), nodes.len())));
-            }
-            self.kubectl(["get", "serviceaccount", "default"]).map(|_| Look::Done(()))
-        })
+        progress::wait_for(
+            "Ready nodes and a default service account",
+            Duration::from_mins(5),
+            || {
+                let ready = self.ready_nodes()?;
+                if ready.len() < nodes.len() {
+                    return Ok(Look::Waiting(format!(
+                        "{} of {} nodes are Ready",
+                        ready.len(),
+                        nodes.len()
+                    )));
+                }
+                self.kubectl(["get", "serviceaccount", "default"])
+                    .map(|_| Look::Done(()))
+            },
+        )
         .with_context(|| format!("logs: {}", self.folder.join("logs").display()))
     }
 
@@ -140,8 +170,14 @@ impl Region {
         let list = self.access()?.get(["nodes"])?;
         let mut ready = Vec::new();
         for node in list["items"].as_array().unwrap_or(&Vec::new()) {
-            let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            if conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True") {
+            let conditions = node["status"]["conditions"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            if conditions
+                .iter()
+                .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+            {
                 ready.extend(node["metadata"]["name"].as_str().map(String::from));
             }
         }
@@ -193,8 +229,16 @@ impl Region {
     pub fn node(&self, name: &str) -> Result<Node> {
         let nodes = self.layout.nodes();
         let known: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
-        let found = nodes.into_iter().find(|node| node.short == name || node.name == name);
-        found.with_context(|| format!("no node {name} in {}; there are {}", self.layout.name, known.join(", ")))
+        let found = nodes
+            .into_iter()
+            .find(|node| node.short == name || node.name == name);
+        found.with_context(|| {
+            format!(
+                "no node {name} in {}; there are {}",
+                self.layout.name,
+                known.join(", ")
+            )
+        })
     }
 
     /// kubectl and helm for this region.
@@ -257,7 +301,12 @@ pub fn down(regions: &[String]) -> Result<()> {
     let mut names = regions.to_vec();
     if regions.is_empty() {
         names = state::names()?;
-        names.extend(boxes.iter().filter_map(|name| name.split_once('.')).map(|(region, _)| region.to_owned()));
+        names.extend(
+            boxes
+                .iter()
+                .filter_map(|name| name.split_once('.'))
+                .map(|(region, _)| region.to_owned()),
+        );
         names.sort();
         names.dedup();
     }
@@ -281,15 +330,26 @@ pub fn down(regions: &[String]) -> Result<()> {
 
 fn end_region(region: &str, boxes: &[String]) -> Result<()> {
     let folder = state::folder(region)?;
-    let ours: Vec<&str> =
-        boxes.iter().filter_map(|name| name.split_once('.')).filter(|(r, _)| *r == region).map(|(_, b)| b).collect();
-    let ours: Vec<Box> = ours.into_iter().map(|name| Box::new(&folder, name)).collect();
+    let ours: Vec<&str> = boxes
+        .iter()
+        .filter_map(|name| name.split_once('.'))
+        .filter(|(r, _)| *r == region)
+        .map(|(_, b)| b)
+        .collect();
+    let ours: Vec<Box> = ours
+        .into_iter()
+        .map(|name| Box::new(&folder, name))
+        .collect();
     // all at once, then wait
     ours.iter().for_each(Box::signal);
     ours.iter().try_for_each(Box::wait_for_end)?;
     network::down(region)?;
     for path in [folder, kubeconfig_of(region)?] {
-        let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        let removed = if path.is_dir() {
+            std::fs::remove_dir_all(&path)
+        } else {
+            std::fs::remove_file(&path)
+        };
         match removed {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(error).with_context(|| format!("remove {}", path.display()));

@@ -33,7 +33,11 @@ fn ip_words(namespace: Option<&str>, words: &str) -> Result<String> {
 /// Names of all network namespaces.
 pub fn namespaces() -> Result<Vec<String>> {
     let list = process::run("ip", ["netns", "list"])?;
-    Ok(list.lines().filter_map(|line| line.split_whitespace().next()).map(String::from).collect())
+    Ok(list
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .map(String::from)
+        .collect())
 }
 
 /// Whether the machine already routes a region's addresses somewhere, that is, whether its number is taken.
@@ -56,14 +60,25 @@ fn make_namespace(name: &str) -> Result<()> {
         .iter()
         .map(|(key, value)| format!("[ ! -e /proc/sys/{key} ] || echo {value} > /proc/sys/{key}"))
         .collect();
-    process::run("nsenter", [&format!("--net=/run/netns/{name}"), "sh", "-ec", &script.join("; ")])
-        .with_context(|| format!("set up namespace {name}"))?;
+    process::run(
+        "nsenter",
+        [
+            &format!("--net=/run/netns/{name}"),
+            "sh",
+            "-ec",
+            &script.join("; "),
+        ],
+    )
+    .with_context(|| format!("set up namespace {name}"))?;
     Ok(())
 }
 
 /// Makes a region's network; what is there already stays.
 pub fn up(layout: &Layout, others: &[Layout]) -> Result<()> {
-    ip_words(None, &format!("route replace unreachable {GUARD} metric {GUARD_METRIC}"))?;
+    ip_words(
+        None,
+        &format!("route replace unreachable {GUARD} metric {GUARD_METRIC}"),
+    )?;
     let have = namespaces()?;
     let ours = layout.namespace();
     if !have.contains(&ours) {
@@ -91,33 +106,63 @@ fn make_router(layout: &Layout) -> Result<()> {
     make_namespace(&namespace)?;
     let inside = |words: &str| ip_words(Some(&namespace), words);
     inside("link add br0 type bridge")?;
-    inside(&format!("addr add {}/24 dev br0", layout.control_plane_ip()))?;
+    inside(&format!(
+        "addr add {}/24 dev br0",
+        layout.control_plane_ip()
+    ))?;
     inside("link set br0 up")?;
     inside("route add unreachable default metric 9000")?;
-    ip_words(None, &format!("link add {uplink} type veth peer name host0 netns {namespace}"))?;
+    ip_words(
+        None,
+        &format!("link add {uplink} type veth peer name host0 netns {namespace}"),
+    )?;
     ip_words(None, &format!("addr add {outer}/30 dev {uplink}"))?;
     ip_words(None, &format!("link set {uplink} up"))?;
     inside(&format!("addr add {inner}/30 dev host0"))?;
     inside("link set host0 up")?;
-    ip_words(None, &format!("route add {} via {inner} dev {uplink}", layout.cidr()))?;
+    ip_words(
+        None,
+        &format!("route add {} via {inner} dev {uplink}", layout.cidr()),
+    )?;
     Ok(())
 }
 
 fn make_node(layout: &Layout, node: &Node) -> Result<()> {
-    let (router, namespace, port) = (layout.namespace(), layout.node_namespace(node), format!("node-{}", node.short));
+    let (router, namespace, port) = (
+        layout.namespace(),
+        layout.node_namespace(node),
+        format!("node-{}", node.short),
+    );
     make_namespace(&namespace)?;
-    ip_words(Some(&router), &format!("link add {port} type veth peer name eth0 netns {namespace}"))?;
+    ip_words(
+        Some(&router),
+        &format!("link add {port} type veth peer name eth0 netns {namespace}"),
+    )?;
     ip_words(Some(&router), &format!("link set {port} master br0 up"))?;
-    ip_words(Some(&namespace), &format!("addr add {}/24 dev eth0", layout.node_ip(node)))?;
+    ip_words(
+        Some(&namespace),
+        &format!("addr add {}/24 dev eth0", layout.node_ip(node)),
+    )?;
     ip_words(Some(&namespace), "link set eth0 up")?;
-    ip_words(Some(&namespace), &format!("route add default via {}", layout.control_plane_ip()))?;
+    ip_words(
+        Some(&namespace),
+        &format!("route add default via {}", layout.control_plane_ip()),
+    )?;
     for other in layout.nodes() {
         if other.number != node.number {
-            let route = format!("route replace {} via {}", layout.node_pods(&other), layout.node_ip(&other));
+            let route = format!(
+                "route replace {} via {}",
+                layout.node_pods(&other),
+                layout.node_ip(&other)
+            );
             ip_words(Some(&namespace), &route)?;
         }
     }
-    let route = format!("route replace {} via {}", layout.node_pods(node), layout.node_ip(node));
+    let route = format!(
+        "route replace {} via {}",
+        layout.node_pods(node),
+        layout.node_ip(node)
+    );
     ip_words(Some(&router), &route)?;
     Ok(())
 }
@@ -130,23 +175,44 @@ fn make_link(a: &Layout, b: &Layout) -> Result<()> {
     let (a_ip, b_ip) = a.link_ips(b);
     ip_words(
         Some(&a.namespace()),
-        &format!("link add {to_b} type veth peer name {to_a} netns {}", b.namespace()),
+        &format!(
+            "link add {to_b} type veth peer name {to_a} netns {}",
+            b.namespace()
+        ),
     )?;
-    ip_words(Some(&a.namespace()), &format!("addr add {a_ip}/30 dev {to_b}"))?;
-    ip_words(Some(&b.namespace()), &format!("addr add {b_ip}/30 dev {to_a}"))?;
+    ip_words(
+        Some(&a.namespace()),
+        &format!("addr add {a_ip}/30 dev {to_b}"),
+    )?;
+    ip_words(
+        Some(&b.namespace()),
+        &format!("addr add {b_ip}/30 dev {to_a}"),
+    )?;
     set_link(a, b, true)
 }
 
 /// Cuts (`false`) or mends (`true`) the link of two regions.
 pub fn set_link(a: &Layout, b: &Layout, up: bool) -> Result<()> {
     let state = if up { "up" } else { "down" };
-    ip_words(Some(&a.namespace()), &format!("link set {} {state}", a.link_to(b)))?;
-    ip_words(Some(&b.namespace()), &format!("link set {} {state}", b.link_to(a)))?;
+    ip_words(
+        Some(&a.namespace()),
+        &format!("link set {} {state}", a.link_to(b)),
+    )?;
+    ip_words(
+        Some(&b.namespace()),
+        &format!("link set {} {state}", b.link_to(a)),
+    )?;
     if up {
         // the routes went with the link
         let (a_ip, b_ip) = a.link_ips(b);
-        ip_words(Some(&a.namespace()), &format!("route replace {} via {b_ip}", b.cidr()))?;
-        ip_words(Some(&b.namespace()), &format!("route replace {} via {a_ip}", a.cidr()))?;
+        ip_words(
+            Some(&a.namespace()),
+            &format!("route replace {} via {b_ip}", b.cidr()),
+        )?;
+        ip_words(
+            Some(&b.namespace()),
+            &format!("route replace {} via {a_ip}", a.cidr()),
+        )?;
     }
     Ok(())
 }
@@ -190,13 +256,19 @@ pub fn down_all() -> Result<()> {
 /// Names of the machine's interfaces.
 pub fn interfaces() -> Result<Vec<String>> {
     let list = process::run("ip", ["-brief", "link"])?;
-    let names = list.lines().filter_map(|line| line.split_whitespace().next());
-    Ok(names.map(|name| name.split('@').next().unwrap_or(name).to_owned()).collect())
+    let names = list
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    Ok(names
+        .map(|name| name.split('@').next().unwrap_or(name).to_owned())
+        .collect())
 }
 
 fn is_mount_point(path: &str) -> Result<bool> {
     let table = std::fs::read_to_string("/proc/self/mounts").context("read the mount table")?;
-    Ok(table.lines().any(|line| line.split(' ').nth(1) == Some(path)))
+    Ok(table
+        .lines()
+        .any(|line| line.split(' ').nth(1) == Some(path)))
 }
 
 fn remove_interface(name: &str) -> Result<()> {

@@ -53,15 +53,28 @@ pub fn start(region: &Region, node: &Node) -> Result<()> {
     let layout = region.layout();
     let the_box = region.node_box(node);
     let namespace = layout.node_namespace(node);
-    the_box.start(&Start { namespace: &namespace, hostname: &node.name, private: PRIVATE })?;
+    the_box.start(&Start {
+        namespace: &namespace,
+        hostname: &node.name,
+        private: PRIVATE,
+    })?;
     let network = the_box.private("/etc/cni/net.d/10-helenus.conflist");
     paths::write_if_changed(&network, &pod_network(&layout.node_pods(node)).to_string())?;
     let settings = region.conf(&format!("containerd-{}.toml", node.short));
     paths::write_if_changed(&settings, CONTAINERD)?;
-    the_box.service("containerd", ["containerd".to_owned(), "--config".to_owned(), text(&settings)])?;
-    progress::wait_until(&format!("containerd of {}", node.name), Duration::from_mins(2), || {
-        the_box.run("ctr", ["version"]).map(|_| true)
-    })
+    the_box.service(
+        "containerd",
+        [
+            "containerd".to_owned(),
+            "--config".to_owned(),
+            text(&settings),
+        ],
+    )?;
+    progress::wait_until(
+        &format!("containerd of {}", node.name),
+        Duration::from_mins(2),
+        || the_box.run("ctr", ["version"]).map(|_| true),
+    )
     .with_context(|| format!("logs: {}", the_box.logs().display()))?;
     let have = the_box.run("ctr", ["-n", "k8s.io", "images", "ls", "-q"])?;
     for (name, archive) in base_images::all()? {
@@ -87,9 +100,15 @@ pub fn join(region: &Region, keys: &Certificates, node: &Node) -> Result<()> {
     let layout = region.layout();
     let the_box = region.node_box(node);
     let resolver = region.conf("resolv.conf");
-    paths::write_if_changed(&resolver, &format!("nameserver {}\n", layout.control_plane_ip()))?;
+    paths::write_if_changed(
+        &resolver,
+        &format!("nameserver {}\n", layout.control_plane_ip()),
+    )?;
     let settings = region.conf(&format!("kubelet-{}.json", node.short));
-    paths::write_if_changed(&settings, &kubelet(region, keys, node, &resolver).to_string())?;
+    paths::write_if_changed(
+        &settings,
+        &kubelet(region, keys, node, &resolver).to_string(),
+    )?;
     the_box.service(
         "csi",
         [
@@ -100,13 +119,19 @@ pub fn join(region: &Region, keys: &Certificates, node: &Node) -> Result<()> {
             format!("--pool={}", region.folder().join("pool").display()),
         ],
     )?;
-    let labels = format!("topology.kubernetes.io/zone={},topology.kubernetes.io/region={}", node.zone, layout.name);
+    let labels = format!(
+        "topology.kubernetes.io/zone={},topology.kubernetes.io/region={}",
+        node.zone, layout.name
+    );
     the_box.service(
         "kubelet",
         [
             text(&program("kubelet")?),
             format!("--config={}", settings.display()),
-            format!("--kubeconfig={}", region.conf(&format!("{}.kubeconfig", node.name)).display()),
+            format!(
+                "--kubeconfig={}",
+                region.conf(&format!("{}.kubeconfig", node.name)).display()
+            ),
             format!("--hostname-override={}", node.name),
             format!("--node-ip={}", layout.node_ip(node)),
             format!("--node-labels={labels}"),
@@ -115,7 +140,13 @@ pub fn join(region: &Region, keys: &Certificates, node: &Node) -> Result<()> {
     )?;
     let settings = region.conf(&format!("proxy-{}.json", node.short));
     paths::write_if_changed(&settings, &proxy(region, node).to_string())?;
-    the_box.service("kube-proxy", [text(&program("kube-proxy")?), format!("--config={}", settings.display())])
+    the_box.service(
+        "kube-proxy",
+        [
+            text(&program("kube-proxy")?),
+            format!("--config={}", settings.display()),
+        ],
+    )
 }
 
 fn text(path: &Path) -> String {

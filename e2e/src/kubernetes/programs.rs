@@ -15,8 +15,16 @@ use std::time::{Duration, Instant};
 /// Version of Kubernetes, as go.mod has it. Later ones refuse cgroups of version 1.
 const VERSION: &str = "v1.34.4";
 /// Names under which the one executable `box` is started.
-const NAMES: &[&str] =
-    &["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl", "csi"];
+const NAMES: &[&str] = &[
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kube-proxy",
+    "kubelet",
+    "kubectl",
+    "csi",
+];
 /// The oldest Go that can read our go.mod files; a newer toolchain is fetched by Go itself.
 const GO_MISSING: &str = "Go is needed once, to build Kubernetes: install Go 1.24 or later from https://go.dev/dl \
     (or `apt-get install golang-go` where it is new enough) and run this again, or use --context NAME";
@@ -42,11 +50,15 @@ pub fn ensure_built() -> Result<()> {
     }
     let go = find_go()?;
     fs::create_dir_all(&folder).with_context(|| format!("make folder {}", folder.display()))?;
-    say(&format!("building Kubernetes {VERSION}, Helm and CoreDNS once into {}", folder.display()));
+    say(&format!(
+        "building Kubernetes {VERSION}, Helm and CoreDNS once into {}",
+        folder.display()
+    ));
     say("with empty Go caches that takes 7 to 11 minutes on 2 cores and 7 GB of disk");
     let stamp = "k8s.io/component-base/version";
-    let flags =
-        format!("-s -w -X {stamp}.gitVersion={VERSION} -X {stamp}.gitMajor=1 -X {stamp}.gitMinor=34");
+    let flags = format!(
+        "-s -w -X {stamp}.gitVersion={VERSION} -X {stamp}.gitMajor=1 -X {stamp}.gitMinor=34"
+    );
     let packages = [".", "./pause", "helm.sh/helm/v3/cmd/helm"];
     go_build(&go, &sources.join("box"), &flags, &folder, &packages)?;
     go_build(&go, &sources.join("dns"), "-s -w", &folder, &["."])?;
@@ -69,7 +81,11 @@ fn fingerprint(folder: &Path) -> Result<String> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).with_context(|| format!("list {}", folder.display()))? {
             let path = entry?.path();
-            if path.is_dir() { folders.push(path) } else { files.push(path) }
+            if path.is_dir() {
+                folders.push(path)
+            } else {
+                files.push(path)
+            }
         }
     }
     files.sort();
@@ -96,16 +112,37 @@ fn find_go() -> Result<PathBuf> {
     bail!(GO_MISSING)
 }
 
-fn go_build(go: &Path, sources: &Path, flags: &str, output: &Path, packages: &[&str]) -> Result<()> {
+fn go_build(
+    go: &Path,
+    sources: &Path,
+    flags: &str,
+    output: &Path,
+    packages: &[&str],
+) -> Result<()> {
     let log = output.with_file_name("go-build.log");
     let file = fs::File::create(&log).with_context(|| format!("write {}", log.display()))?;
     let mut command = Command::new(go);
     // always the same flags, else everything compiles again
-    command.env("CGO_ENABLED", "0").env("GOFLAGS", "-trimpath -buildvcs=false");
-    command.arg("build").arg("-v").arg("-ldflags").arg(flags).arg("-o").arg(format!("{}/", output.display()));
-    command.args(packages).current_dir(sources).stdin(Stdio::null());
-    command.stdout(file.try_clone().context("share the log")?).stderr(file);
-    let child = command.spawn().with_context(|| format!("start {}", process::line_of(&command)))?;
+    command
+        .env("CGO_ENABLED", "0")
+        .env("GOFLAGS", "-trimpath -buildvcs=false");
+    command
+        .arg("build")
+        .arg("-v")
+        .arg("-ldflags")
+        .arg(flags)
+        .arg("-o")
+        .arg(format!("{}/", output.display()));
+    command
+        .args(packages)
+        .current_dir(sources)
+        .stdin(Stdio::null());
+    command
+        .stdout(file.try_clone().context("share the log")?)
+        .stderr(file);
+    let child = command
+        .spawn()
+        .with_context(|| format!("start {}", process::line_of(&command)))?;
     let status = watch(child, &log)?;
     if !status {
         let text = fs::read_to_string(&log).unwrap_or_default();
@@ -126,13 +163,19 @@ fn watch(mut child: Child, log: &Path) -> Result<bool> {
     let mut told = start;
     loop {
         if let Some(status) = child.try_wait().context("wait for go build")? {
-            say(&format!("go build: ended after {:.0} s", start.elapsed().as_secs_f64()));
+            say(&format!(
+                "go build: ended after {:.0} s",
+                start.elapsed().as_secs_f64()
+            ));
             return Ok(status.success());
         }
         if told.elapsed() > Duration::from_secs(15) {
             told = Instant::now();
             let text = fs::read_to_string(log).unwrap_or_default();
-            let fetched = text.lines().filter(|line| line.starts_with("go: downloading")).count();
+            let fetched = text
+                .lines()
+                .filter(|line| line.starts_with("go: downloading"))
+                .count();
             let compiled = text.lines().count() - fetched;
             say(&format!(
                 "go build: {:.0} s, {fetched} modules fetched, {compiled} packages compiled (about 1,900 in all), now {}",

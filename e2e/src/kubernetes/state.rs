@@ -28,7 +28,9 @@ pub fn save(layout: &Layout) -> Result<()> {
 pub fn load(region: &str) -> Result<Option<Layout>> {
     let path = folder(region)?.join("region.json");
     match fs::read_to_string(&path) {
-        Ok(text) => serde_json::from_str(&text).map(Some).with_context(|| format!("read {}", path.display())),
+        Ok(text) => serde_json::from_str(&text)
+            .map(Some)
+            .with_context(|| format!("read {}", path.display())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
     }
@@ -37,9 +39,13 @@ pub fn load(region: &str) -> Result<Option<Layout>> {
 /// Names of all regions that have a folder, whole or not, in order.
 pub fn names() -> Result<Vec<String>> {
     let root = root()?;
-    let Ok(entries) = fs::read_dir(&root) else { return Ok(Vec::new()) };
+    let Ok(entries) = fs::read_dir(&root) else {
+        return Ok(Vec::new());
+    };
     let folders = entries.flatten().filter(|entry| entry.path().is_dir());
-    let mut names: Vec<String> = folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> = folders
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     Ok(names)
 }
@@ -66,7 +72,8 @@ pub fn lock() -> Result<Lock> {
     let file = File::create(&path).with_context(|| format!("open {}", path.display()))?;
     if file.try_lock().is_err() {
         crate::progress::say("another command is changing the local Kubernetes; waiting for it");
-        file.lock().with_context(|| format!("lock {}", path.display()))?;
+        file.lock()
+            .with_context(|| format!("lock {}", path.display()))?;
     }
     Ok(Lock(file))
 }
@@ -78,8 +85,11 @@ fn made_folders() -> Result<PathBuf> {
 
 /// Makes a folder with its parents and remembers those that were missing.
 pub fn make_folder(path: &Path) -> Result<()> {
-    let missing: Vec<PathBuf> =
-        path.ancestors().take_while(|folder| !folder.exists()).map(Path::to_path_buf).collect();
+    let missing: Vec<PathBuf> = path
+        .ancestors()
+        .take_while(|folder| !folder.exists())
+        .map(Path::to_path_buf)
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -103,7 +113,9 @@ pub fn remove_made_folders() -> Result<()> {
         fs::remove_dir(folder).ok();
     }
     match fs::remove_file(&list) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context("forget the made folders"),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).context("forget the made folders")
+        }
         _ => Ok(()),
     }
 }
