@@ -109,7 +109,13 @@ impl Collector {
                 self.cell(cell);
             }
         }
-        self.columns += i64::try_from(row.columns.len()).unwrap_or(0);
+        // A multi-cell column that is only deleted is not counted.
+        let with_cells = row
+            .columns
+            .iter()
+            .filter(|(_, data)| !data.cells().is_empty())
+            .count();
+        self.columns += i64::try_from(with_cells).unwrap_or(0);
         self.rows += 1;
     }
 
