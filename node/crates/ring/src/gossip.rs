@@ -438,7 +438,10 @@ impl Gossiper {
         for endpoint in forgotten {
             self.remove(endpoint, now, actions);
         }
-        if actions.iter().any(|action| matches!(action, GossipAction::Down(_))) {
+        if actions
+            .iter()
+            .any(|action| matches!(action, GossipAction::Down(_)))
+        {
             self.forget_replaced(now, actions);
         }
         self.quarantined

@@ -460,7 +460,7 @@ impl Gossiper {
     }
 
     /// Forgets members that are down and all of whose tokens younger members own: they were replaced.
-    fn forget_replaced(&mut self, now: Moment, actions: &mut Vec<GossipAction>) {
+    pub(super) fn forget_replaced(&mut self, now: Moment, actions: &mut Vec<GossipAction>) {
         let own = (self.settings.me, self.own_peer());
         let members = self
             .peers
