@@ -142,10 +142,11 @@ fn compare_counted(mut a: &[u8], mut b: &[u8], types: &[&CqlType]) -> Ordering {
     };
     for _ in 0..a_count.min(b_count) {
         for element in types {
-            let order = match (take_value(&mut a).flatten(), take_value(&mut b).flatten()) {
-                (Some(a), Some(b)) => element.compare(a, b),
-                (None, None) if a.is_empty() && b.is_empty() => return a_count.cmp(&b_count),
-                (a, b) => a.is_some().cmp(&b.is_some()),
+            let order = match (take_value(&mut a), take_value(&mut b)) {
+                (Some(Some(a)), Some(Some(b))) => element.compare(a, b),
+                // Both cut short: no bytes are left to justify the counts.
+                (None, None) => return a_count.cmp(&b_count),
+                (a, b) => (a.is_some(), a.flatten().is_some()).cmp(&(b.is_some(), b.flatten().is_some())),
             };
             if order.is_ne() {
                 return order;
