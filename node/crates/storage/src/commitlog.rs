@@ -21,8 +21,8 @@ pub use replay::{LoggedUpdate, ReplayError, SegmentFile, SegmentReader, segment_
 pub use segment::{Header, MAX_RECORD_OVERHEAD};
 
 use dirty::Segments;
-use helenus_rows::codec::{CodecError, Version, partition::encode_update};
 use helenus_rows::Mutation;
+use helenus_rows::codec::{CodecError, Version, partition::encode_update};
 use helenus_schema::TableId;
 use helenus_seams::{Disk, DiskFile};
 use helenus_types::vint;
@@ -45,7 +45,10 @@ pub struct CommitLogPosition {
 
 impl CommitLogPosition {
     /// Before everything.
-    pub const NONE: Self = Self { segment: 0, offset: 0 };
+    pub const NONE: Self = Self {
+        segment: 0,
+        offset: 0,
+    };
 }
 
 /// Whose log it is: the same tokens as long as the count of shards is the same.
@@ -113,7 +116,9 @@ impl CommitLogSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum CommitLogError {
     /// The mutation is refused for its size: a client's error.
-    #[error("mutation of {size} bytes is larger than the maximum of {limit} (half of commitlog_segment_size)")]
+    #[error(
+        "mutation of {size} bytes is larger than the maximum of {limit} (half of commitlog_segment_size)"
+    )]
     TooLarge {
         /// Its size in bytes.
         size: usize,
@@ -132,7 +137,9 @@ pub enum CommitLogError {
         source: io::Error,
     },
     /// An earlier sync failed, so nobody knows what is on the disk. Only a restart helps.
-    #[error("commit log cannot be synced ({reason}); writes are refused until the node is restarted (commit_failure_policy)")]
+    #[error(
+        "commit log cannot be synced ({reason}); writes are refused until the node is restarted (commit_failure_policy)"
+    )]
     Stopped {
         /// What the failed sync said.
         reason: String,
@@ -178,7 +185,12 @@ pub struct CommitLog {
 
 impl CommitLog {
     /// A stream whose first segment gets at least this id; nothing is written yet.
-    pub fn new(disk: Arc<dyn Disk>, settings: CommitLogSettings, stream: Stream, first_id: u64) -> Self {
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        settings: CommitLogSettings,
+        stream: Stream,
+        first_id: u64,
+    ) -> Self {
         Self {
             disk,
             settings,
@@ -206,8 +218,14 @@ impl CommitLog {
     /// The place after everything appended.
     pub fn position(&self) -> CommitLogPosition {
         match &self.active {
-            Some(active) => CommitLogPosition { segment: active.id, offset: active.written.saturating_add(length(&self.buffer)) },
-            None => CommitLogPosition { segment: self.next_id, offset: 0 },
+            Some(active) => CommitLogPosition {
+                segment: active.id,
+                offset: active.written.saturating_add(length(&self.buffer)),
+            },
+            None => CommitLogPosition {
+                segment: self.next_id,
+                offset: 0,
+            },
         }
     }
 
@@ -218,7 +236,11 @@ impl CommitLog {
 
     /// Bytes of all segments of this shard.
     pub fn size_bytes(&self) -> u64 {
-        self.segments.size_bytes() + self.active.as_ref().map_or(0, |active| u64::from(active.written))
+        self.segments.size_bytes()
+            + self
+                .active
+                .as_ref()
+                .map_or(0, |active| u64::from(active.written))
     }
 
     /// Takes a segment of an earlier run into account: it counts, and is deleted when its tables are
@@ -250,13 +272,23 @@ impl CommitLog {
         result
     }
 
-    fn append_record(&mut self, mutation: &Mutation, record: &[u8]) -> Result<CommitLogPosition, CommitLogError> {
+    fn append_record(
+        &mut self,
+        mutation: &Mutation,
+        record: &[u8],
+    ) -> Result<CommitLogPosition, CommitLogError> {
         let limit = self.settings.segment_size_bytes as usize / 2;
         if record.len() > limit {
-            return Err(CommitLogError::TooLarge { size: record.len(), limit });
+            return Err(CommitLogError::TooLarge {
+                size: record.len(),
+                limit,
+            });
         }
         let framed = record.len() + MAX_RECORD_OVERHEAD;
-        let used = self.active.as_ref().map_or(0, |active| active.written as usize + self.buffer.len());
+        let used = self
+            .active
+            .as_ref()
+            .map_or(0, |active| active.written as usize + self.buffer.len());
         if self.active.is_some() && used + framed > self.settings.segment_size_bytes as usize {
             self.write_buffer()?;
             self.close_active();
@@ -274,32 +306,50 @@ impl CommitLog {
 
     fn check_running(&self) -> Result<(), CommitLogError> {
         match &self.stopped {
-            Some(reason) => Err(CommitLogError::Stopped { reason: reason.clone() }),
+            Some(reason) => Err(CommitLogError::Stopped {
+                reason: reason.clone(),
+            }),
             None => Ok(()),
         }
     }
 
     fn write_error(&self, source: io::Error) -> CommitLogError {
-        CommitLogError::Write { directory: self.settings.directory.clone(), source }
+        CommitLogError::Write {
+            directory: self.settings.directory.clone(),
+            source,
+        }
     }
 
     fn open_segment(&mut self) -> Result<(), CommitLogError> {
-        self.try_open_segment().map_err(|source| self.write_error(source))
+        self.try_open_segment()
+            .map_err(|source| self.write_error(source))
     }
 
     fn try_open_segment(&mut self) -> io::Result<()> {
         let id = self.next_id;
         self.next_id += 1;
-        let path = self.settings.directory.join(segment::file_name(self.stream.shard, id));
+        let path = self
+            .settings
+            .directory
+            .join(segment::file_name(self.stream.shard, id));
         let file = self.disk.create(&path)?;
-        let header = Header { id, stream: self.stream }.encode();
+        let header = Header {
+            id,
+            stream: self.stream,
+        }
+        .encode();
         if let Err(error) = file.append(&header) {
             drop(file);
             self.disk.remove(&path)?;
             return Err(error);
         }
         self.segments.open(path, id);
-        self.active = Some(Active { id, file, written: length(&header), synced: 0 });
+        self.active = Some(Active {
+            id,
+            file,
+            written: length(&header),
+            synced: 0,
+        });
         self.new_names = true;
         Ok(())
     }
@@ -308,7 +358,12 @@ impl CommitLog {
     fn close_active(&mut self) {
         if let Some(active) = self.active.take() {
             self.segments.close(active.id, u64::from(active.written));
-            self.closed.push(Unsynced { id: active.id, file: active.file, written: active.written, closed: true });
+            self.closed.push(Unsynced {
+                id: active.id,
+                file: active.file,
+                written: active.written,
+                closed: true,
+            });
         }
     }
 
@@ -349,12 +404,18 @@ impl CommitLog {
         }
         match self.settings.sync {
             CommitLogSync::Batch => true,
-            CommitLogSync::Periodic(period) | CommitLogSync::Group(period) => now >= self.last_sync_started + period,
+            CommitLogSync::Periodic(period) | CommitLogSync::Group(period) => {
+                now >= self.last_sync_started + period
+            }
         }
     }
 
     fn has_unsynced(&self) -> bool {
-        !self.closed.is_empty() || self.active.as_ref().is_some_and(|active| active.written > active.synced)
+        !self.closed.is_empty()
+            || self
+                .active
+                .as_ref()
+                .is_some_and(|active| active.written > active.synced)
     }
 
     /// What has to be synced to make everything flushed so far durable, to be run on any thread;
@@ -368,7 +429,12 @@ impl CommitLog {
         let mut files = std::mem::take(&mut self.closed);
         if let Some(active) = &self.active {
             let file = Arc::clone(&active.file);
-            files.push(Unsynced { id: active.id, file, written: active.written, closed: false });
+            files.push(Unsynced {
+                id: active.id,
+                file,
+                written: active.written,
+                closed: false,
+            });
         }
         let names = std::mem::take(&mut self.new_names).then(|| self.settings.directory.clone());
         Some(SyncTask { files, names })
@@ -378,7 +444,8 @@ impl CommitLog {
     pub fn complete_sync(&mut self, done: SyncDone) -> Result<CommitLogPosition, CommitLogError> {
         self.syncing = false;
         if let Err(error) = done.result {
-            self.closed.extend(done.files.into_iter().filter(|file| file.closed));
+            self.closed
+                .extend(done.files.into_iter().filter(|file| file.closed));
             self.new_names = true;
             if self.settings.failure_policy == CommitFailurePolicy::Stop {
                 self.stopped = Some(error.to_string());
@@ -387,7 +454,10 @@ impl CommitLog {
             return Err(self.write_error(error));
         }
         for synced in done.files {
-            self.synced = self.synced.max(CommitLogPosition { segment: synced.id, offset: synced.written });
+            self.synced = self.synced.max(CommitLogPosition {
+                segment: synced.id,
+                offset: synced.written,
+            });
             let mut marker = Vec::new();
             segment::put_sync_marker(synced.id, synced.written, &mut marker);
             if synced.closed {
@@ -395,7 +465,9 @@ impl CommitLog {
                 if let Err(error) = synced.file.append(&marker) {
                     tracing::debug!(segment = synced.id, %error, "no sync marker at the end of a commit log segment");
                 }
-            } else if let Some(active) = self.active.as_mut().filter(|active| active.id == synced.id) {
+            } else if let Some(active) =
+                self.active.as_mut().filter(|active| active.id == synced.id)
+            {
                 active.synced = synced.written;
                 // goes with the next writes: alone it would ask for a sync of its own
                 if self.buffer.is_empty() {
@@ -474,7 +546,11 @@ impl SyncTask {
     /// Makes the files durable. Blocks.
     pub fn run(self, disk: &dyn Disk) -> SyncDone {
         let synced = self.files.iter().try_for_each(|file| file.file.sync());
-        let result = synced.and_then(|()| self.names.map_or(Ok(()), |folder| disk.sync_dir(&folder)));
-        SyncDone { files: self.files, result }
+        let result =
+            synced.and_then(|()| self.names.map_or(Ok(()), |folder| disk.sync_dir(&folder)));
+        SyncDone {
+            files: self.files,
+            result,
+        }
     }
 }

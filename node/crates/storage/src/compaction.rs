@@ -10,8 +10,9 @@ pub mod size_tiered;
 
 use crate::error::{ReadError, TableError};
 use crate::scan::{MergedScan, Scan};
-use crate::sstables::{OpenSSTable, Sink};
+use crate::sstables::{self, OpenSSTable, Sink};
 use crate::transaction::{self, Transaction};
+use helenus_rows::codec::EncodingStats;
 use helenus_rows::{ClusteringFilter, ColumnFilter, DataRange, Purger};
 use helenus_schema::{TableId, TableMetadata};
 use helenus_seams::Disk;
@@ -48,19 +49,33 @@ impl CompactionTask {
         if result.is_err() {
             self.roll_back(disk, &record);
         }
-        CompactionOutput { table: self.table.id, inputs: self.inputs, record, result }
+        CompactionOutput {
+            table: self.table.id,
+            inputs: self.inputs,
+            record,
+            result,
+        }
     }
 
-    fn replace(&self, disk: &Arc<dyn Disk>, record: &PathBuf) -> Result<Option<OpenSSTable>, ReadError> {
+    fn replace(
+        &self,
+        disk: &Arc<dyn Disk>,
+        record: &PathBuf,
+    ) -> Result<Option<OpenSSTable>, ReadError> {
         let mut transaction = Transaction {
-            adds: vec![OpenSSTable::name_of(&self.folder, self.generation)],
+            adds: vec![sstables::name_of_new(&self.folder, self.generation)],
             removes: self.inputs.iter().map(|input| input.name()).collect(),
             committed: false,
         };
         transaction.store(&**disk, record)?;
         let written = self.write(disk)?;
         let output = if written {
-            Some(OpenSSTable::open(disk, &self.folder, self.generation, &self.table)?)
+            Some(OpenSSTable::open(
+                disk,
+                &self.folder,
+                self.generation,
+                &self.table,
+            )?)
         } else {
             transaction.adds.clear();
             None
@@ -73,38 +88,53 @@ impl CompactionTask {
     /// Writes what is left of the inputs; `false` when nothing is.
     fn write(&self, disk: &Arc<dyn Disk>) -> Result<bool, ReadError> {
         let range = DataRange::all(ClusteringFilter::all());
-        let columns = ColumnFilter::All { queried: Vec::new() };
-        let scans = self.inputs.iter().map(|input| input.scan(&range)).collect::<Result<Vec<Box<dyn Scan>>, _>>()?;
+        let columns = ColumnFilter::All {
+            queried: Vec::new(),
+        };
+        let scans = self
+            .inputs
+            .iter()
+            .map(|input| input.scan(&range))
+            .collect::<Result<Vec<Box<dyn Scan>>, _>>()?;
         let mut scan = MergedScan::new(scans);
-        let keys = self.inputs.iter().map(|input| input.partition_count()).sum();
-        let mut sink = Sink::create(disk, &self.folder, self.generation, &self.table, keys)?;
-        let mut written = false;
-        let result = (|| -> Result<(), ReadError> {
-            while let Some(key) = scan.next_key()? {
-                if let Some(source) = scan.take(&key, &self.table, &range.filter, &columns)? {
-                    written |= sink.append(self.purger(&key).source(source))?;
-                }
-            }
-            Ok(())
-        })();
-        match result {
-            Ok(()) if written => sink.finish().map(|()| true).map_err(ReadError::from),
-            Ok(()) => {
-                sink.abort();
-                Ok(false)
-            }
-            Err(error) => {
-                sink.abort();
-                Err(error)
+        let keys = self
+            .inputs
+            .iter()
+            .map(|input| input.partition_count())
+            .sum();
+        let stats = self
+            .inputs
+            .iter()
+            .map(|input| input.encoding_stats())
+            .reduce(EncodingStats::merge);
+        let stats = stats.unwrap_or(EncodingStats::NONE);
+        let mut sink = Sink::create(
+            disk,
+            &self.folder,
+            self.generation,
+            &self.table,
+            keys,
+            stats,
+        )?;
+        while let Some(key) = scan.next_key()? {
+            if let Some(source) = scan.take(&key, &self.table, &range.filter, &columns)? {
+                sink.append(self.purger(&key).source(source))?;
             }
         }
+        Ok(sink.finish()?)
     }
 
     fn purger(&self, key: &DecoratedKey) -> Purger {
-        let others = self.others.iter().filter(|other| other.may_contain(key)).map(|other| other.min_timestamp());
+        let others = self
+            .others
+            .iter()
+            .filter(|other| other.may_contain(key))
+            .map(|other| other.min_timestamp());
         Purger {
             now: self.now,
-            gc_before: self.now.saturating_sub(i64::from(self.table.params.gc_grace_seconds)),
+            gc_before: self
+                .now
+                .saturating_sub(i64::from(self.table.params.gc_grace_seconds)),
             max_purgeable: others.fold(self.oldest_in_memory, TimestampMicros::min),
         }
     }
@@ -112,11 +142,16 @@ impl CompactionTask {
     /// Leaves the inputs alone; what cannot be removed now is when the table is opened next.
     fn roll_back(&self, disk: &Arc<dyn Disk>, record: &PathBuf) {
         let disk = &**disk;
-        let committed = transaction::load(disk, record).is_ok_and(|transaction| transaction.committed);
+        let committed =
+            transaction::load(disk, record).is_ok_and(|transaction| transaction.committed);
         if committed {
             return;
         }
-        let removed = OpenSSTable::remove_by_generation(disk, &self.folder, self.generation);
+        let removed = sstables::remove_by_name(
+            disk,
+            &self.folder,
+            &sstables::name_of_new(&self.folder, self.generation),
+        );
         if let Err(error) = removed.and_then(|()| transaction::forget(disk, record)) {
             tracing::warn!(%error, "leftovers of a failed compaction stay until the next start");
         }

@@ -15,8 +15,11 @@ mod tests;
 
 pub use read::{ReadOutcome, ScanChunk};
 pub use table::TableStore;
+use table::keeps_columns;
 
-use crate::commitlog::{CommitLog, CommitLogError, CommitLogPosition, FlushPositions, SyncDone, SyncTask};
+use crate::commitlog::{
+    CommitLog, CommitLogError, CommitLogPosition, FlushPositions, SyncDone, SyncTask,
+};
 use crate::error::{ApplyError, OpenError};
 use crate::metrics::{EngineMetrics, NamedTableMetrics};
 use crate::settings::EngineSettings;
@@ -107,8 +110,15 @@ impl Engine {
                 return Err(ApplyError::SchemaBehind { keyspace, table });
             }
         }
-        let durable = self.schema.keyspace(&mutation.keyspace).is_none_or(|keyspace| keyspace.durable_writes);
-        let position = if durable { Some(self.log.append(mutation)?) } else { None };
+        let durable = self
+            .schema
+            .keyspace(&mutation.keyspace)
+            .is_none_or(|keyspace| keyspace.durable_writes);
+        let position = if durable {
+            Some(self.log.append(mutation)?)
+        } else {
+            None
+        };
         for update in &mutation.updates {
             self.apply_update(update.clone(), position);
         }
@@ -164,14 +174,22 @@ impl Engine {
                 self.drop_table(id);
             }
         }
-        for table in schema.keyspaces().flat_map(|keyspace| keyspace.tables.values()) {
+        for table in schema
+            .keyspaces()
+            .flat_map(|keyspace| keyspace.tables.values())
+        {
             match self.tables.get_mut(&table.id) {
                 Some(store) if Arc::ptr_eq(&store.table, table) => {}
                 Some(store) => {
-                    let kept = store.table.columns().iter().all(|old| {
-                        table.column_by_id(old.id).is_some_and(|new| new.name == old.name)
-                    });
+                    let kept = keeps_columns(&store.table, table);
                     store.table = Arc::clone(table);
+                    if !kept {
+                        let reopened = store
+                            .sstables
+                            .iter()
+                            .map(|one| one.reopen(&self.disk, table).map(Arc::new));
+                        store.sstables = reopened.collect::<Result<_, _>>()?;
+                    }
                     if kept || store.memtable.is_empty() {
                         store.memtable.set_table(Arc::clone(table));
                     } else {
@@ -197,7 +215,11 @@ impl Engine {
             flushing_bytes: self.flushing_bytes as u64,
             commitlog_bytes: self.log.size_bytes(),
             pending_flushes: self.pending_flushes() as u64,
-            pending_compactions: self.tables.values().filter(|store| store.compaction_choice().is_some()).count() as u64,
+            pending_compactions: self
+                .tables
+                .values()
+                .filter(|store| store.compaction_choice().is_some())
+                .count() as u64,
             sstables: sstables.clone().count() as u64,
             sstable_bytes: sstables.map(|sstable| sstable.size_bytes()).sum(),
             ..self.metrics

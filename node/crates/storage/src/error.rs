@@ -26,12 +26,22 @@ pub enum TableError {
         /// What is wrong.
         reason: String,
     },
+    /// Rows cannot be written as an SSTable: a fault of this node.
+    #[error("{0}")]
+    Unwritable(String),
 }
 
 impl TableError {
-    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io { action, path, source }
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
     }
 }
 
@@ -61,7 +71,9 @@ pub enum OpenError {
     #[error("writes replayed from the commit log could not be flushed (see the log)")]
     FlushFailed,
     /// A Cassandra node left writes in its commit log, which this node does not read.
-    #[error("{path} is a commit log segment of Apache Cassandra: start Cassandra, run `nodetool drain`, stop it, then start this node")]
+    #[error(
+        "{path} is a commit log segment of Apache Cassandra: start Cassandra, run `nodetool drain`, stop it, then start this node"
+    )]
     ForeignCommitLog {
         /// The segment.
         path: PathBuf,
@@ -102,7 +114,9 @@ pub enum ReadError {
     #[error("there is no table with id {0}")]
     UnknownTable(TableId),
     /// The read went over too many tombstones (`TOMBSTONE_OVERWHELMED`).
-    #[error("scanned over {scanned} tombstones in {keyspace}.{table}; query aborted (tombstone_failure_threshold)")]
+    #[error(
+        "scanned over {scanned} tombstones in {keyspace}.{table}; query aborted (tombstone_failure_threshold)"
+    )]
     TooManyTombstones {
         /// How many.
         scanned: u64,

@@ -10,8 +10,6 @@ pub mod metrics;
 pub mod scan;
 pub mod settings;
 pub mod sstables;
-#[path = "../../sstable/src/descriptor.rs"]
-mod descriptor_tmp;
 pub mod tasks;
 mod transaction;
 

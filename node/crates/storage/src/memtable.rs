@@ -15,8 +15,12 @@ pub use position::{ClusteringOrder, Position};
 pub use ranges::RangeDeletions;
 
 use crate::commitlog::CommitLogPosition;
+use helenus_rows::codec::EncodingStats;
 use helenus_rows::deletion::NO_DELETION_TIME;
-use helenus_rows::{ClusteringFilter, ColumnData, ColumnFilter, DataRange, DeletionTime, PartitionPosition, PartitionSource, Row};
+use helenus_rows::{
+    ClusteringFilter, ColumnData, ColumnFilter, DataRange, DeletionTime, PartitionPosition,
+    PartitionSource, Row,
+};
 use helenus_rows::{PartitionUpdate, Unfiltered};
 use helenus_schema::TableMetadata;
 use helenus_types::{DecoratedKey, NowInSeconds, TimestampMicros, Token};
@@ -60,7 +64,9 @@ impl MemtableStats {
     fn deletion(&mut self, deletion: DeletionTime) {
         if !deletion.is_live() {
             self.timestamp(deletion.marked_for_delete_at);
-            self.min_local_deletion_time = self.min_local_deletion_time.min(deletion.local_deletion_time);
+            self.min_local_deletion_time = self
+                .min_local_deletion_time
+                .min(deletion.local_deletion_time);
         }
     }
 
@@ -68,7 +74,9 @@ impl MemtableStats {
         self.deletion(row.deletion);
         if !row.liveness.is_empty() {
             self.timestamp(row.liveness.timestamp);
-            self.min_local_deletion_time = self.min_local_deletion_time.min(row.liveness.local_expiration_time);
+            self.min_local_deletion_time = self
+                .min_local_deletion_time
+                .min(row.liveness.local_expiration_time);
             if row.liveness.is_expiring() {
                 self.min_ttl = self.min_ttl.min(row.liveness.ttl);
             }
@@ -79,7 +87,8 @@ impl MemtableStats {
             }
             for cell in data.cells() {
                 self.timestamp(cell.timestamp);
-                self.min_local_deletion_time = self.min_local_deletion_time.min(cell.local_deletion_time);
+                self.min_local_deletion_time =
+                    self.min_local_deletion_time.min(cell.local_deletion_time);
                 if cell.is_expiring() {
                     self.min_ttl = self.min_ttl.min(cell.ttl);
                 }
@@ -161,6 +170,21 @@ impl Memtable {
         &self.stats
     }
 
+    /// The minima of times from which an SSTable of it counts.
+    pub fn encoding_stats(&self) -> EncodingStats {
+        let mut stats = EncodingStats::NONE;
+        if self.stats.min_timestamp != TimestampMicros::MAX {
+            stats.min_timestamp = self.stats.min_timestamp;
+        }
+        if self.stats.min_local_deletion_time != NO_DELETION_TIME {
+            stats.min_local_deletion_time = self.stats.min_local_deletion_time;
+        }
+        if self.stats.min_ttl != i32::MAX {
+            stats.min_ttl = self.stats.min_ttl;
+        }
+        stats
+    }
+
     /// Count of partitions.
     pub fn partition_count(&self) -> usize {
         self.partitions.len()
@@ -212,12 +236,23 @@ impl Memtable {
         &'a self,
         range: &'a DataRange,
     ) -> impl Iterator<Item = (&'a DecoratedKey, &'a MemtablePartition)> + use<'a> {
-        let first_of = |token: Token| Bound::Included(DecoratedKey { token, key: bytes::Bytes::new() });
+        let first_of = |token: Token| {
+            Bound::Included(DecoratedKey {
+                token,
+                key: bytes::Bytes::new(),
+            })
+        };
         let start = match &range.start {
             PartitionPosition::MinOf(token) => first_of(*token),
             PartitionPosition::MaxOf(token) => first_of(Token(token.0.saturating_add(1))),
-            PartitionPosition::Key { key, inclusive: true } => Bound::Included(key.clone()),
-            PartitionPosition::Key { key, inclusive: false } => Bound::Excluded(key.clone()),
+            PartitionPosition::Key {
+                key,
+                inclusive: true,
+            } => Bound::Included(key.clone()),
+            PartitionPosition::Key {
+                key,
+                inclusive: false,
+            } => Bound::Excluded(key.clone()),
         };
         self.partitions
             .range((start, Bound::Unbounded))

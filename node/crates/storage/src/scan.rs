@@ -29,7 +29,10 @@ pub(crate) struct MemtableScan<'m> {
 impl<'m> MemtableScan<'m> {
     pub(crate) fn new(memtable: &'m Memtable, range: &'m DataRange) -> Self {
         let partitions: Box<dyn Iterator<Item = _> + 'm> = Box::new(memtable.range(range));
-        Self { memtable, partitions: partitions.peekable() }
+        Self {
+            memtable,
+            partitions: partitions.peekable(),
+        }
     }
 }
 
@@ -44,7 +47,10 @@ impl Scan for MemtableScan<'_> {
         columns: &'a ColumnFilter,
     ) -> Result<Option<PartitionSource<'a, ReadError>>, ReadError> {
         let memtable = self.memtable;
-        Ok(self.partitions.next().map(|(key, partition)| memtable.source(key, partition, filter, columns)))
+        Ok(self
+            .partitions
+            .next()
+            .map(|(key, partition)| memtable.source(key, partition, filter, columns)))
     }
 }
 

@@ -2,65 +2,278 @@
 
 use crate::error::{ReadError, TableError};
 use crate::scan::Scan;
-use helenus_rows::{ClusteringFilter, ColumnFilter, DataRange, PartitionSource};
+use helenus_rows::codec::EncodingStats;
+use helenus_rows::{ClusteringFilter, ColumnFilter, DataRange, PartitionSource, Row, Unfiltered};
 use helenus_schema::TableMetadata;
 use helenus_seams::Disk;
-use crate::descriptor_tmp::{Component, Descriptor, Generation};
+use helenus_sstable::{
+    Component, Descriptor, Generation, Scanner, SsTableError, SsTablePartition, SsTableReader,
+    SsTableWriter, WriterOptions,
+};
 use helenus_types::{DecoratedKey, TimestampMicros};
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+impl From<SsTableError> for TableError {
+    fn from(error: SsTableError) -> Self {
+        match error {
+            SsTableError::Io { path, source } => Self::Io {
+                action: "access",
+                path,
+                source,
+            },
+            SsTableError::Corrupt {
+                path,
+                offset,
+                reason,
+            } => Self::Damaged {
+                path,
+                reason: format!("damaged at byte {offset}: {reason}"),
+            },
+            SsTableError::Unsupported { path, what } => Self::Damaged {
+                path,
+                reason: format!("{what} is not supported"),
+            },
+            other => Self::Unwritable(other.to_string()),
+        }
+    }
+}
 
 /// An open SSTable.
 #[derive(Debug)]
 pub struct OpenSSTable {
-    never: Infallible,
+    reader: Arc<SsTableReader>,
+    /// Holds tokens of several shards.
+    shared: bool,
 }
 
-#[expect(clippy::unused_self, reason = "the reader is on its way")]
 impl OpenSSTable {
-    pub(crate) fn max_timestamp(&self) -> TimestampMicros { match self.never {} }
-    pub(crate) fn min_timestamp(&self) -> TimestampMicros { match self.never {} }
-    pub(crate) fn size_bytes(&self) -> u64 { match self.never {} }
-    pub(crate) fn partition_count(&self) -> u64 { match self.never {} }
-    pub(crate) fn name(&self) -> String { match self.never {} }
-    pub(crate) fn folder(&self) -> &Path { match self.never {} }
-    pub(crate) fn is_shared(&self) -> bool { match self.never {} }
-    pub(crate) fn shared_between(self, _s: (usize, usize)) -> Self { match self.never {} }
-    pub(crate) fn holds_tokens_of(&self, _shard: usize, _shards: usize) -> bool { match self.never {} }
-    pub(crate) fn files(&self, _disk: &dyn Disk) -> Vec<PathBuf> { match self.never {} }
-    pub(crate) fn remove_files(&self, _disk: &dyn Disk) -> Result<(), TableError> { match self.never {} }
-    pub(crate) fn may_contain(&self, _key: &DecoratedKey) -> bool { match self.never {} }
-    pub(crate) fn intersects(&self, _range: &DataRange) -> bool { match self.never {} }
+    /// Opens an SSTable that this node wrote.
+    pub(crate) fn open(
+        disk: &Arc<dyn Disk>,
+        folder: &Path,
+        generation: u64,
+        table: &Arc<TableMetadata>,
+    ) -> Result<Self, TableError> {
+        Self::open_named(
+            disk,
+            Descriptor::new(folder, Generation::Number(generation)),
+            table,
+        )
+    }
+
+    /// Opens an SSTable that was found.
+    pub(crate) fn open_named(
+        disk: &Arc<dyn Disk>,
+        descriptor: Descriptor,
+        table: &Arc<TableMetadata>,
+    ) -> Result<Self, TableError> {
+        let reader = SsTableReader::open(&**disk, descriptor, Arc::clone(table))?;
+        Ok(Self {
+            reader,
+            shared: false,
+        })
+    }
+
+    /// The same under another form of its table.
+    pub(crate) fn reopen(
+        &self,
+        disk: &Arc<dyn Disk>,
+        table: &Arc<TableMetadata>,
+    ) -> Result<Self, TableError> {
+        let reopened = Self::open_named(disk, self.reader.descriptor().clone(), table)?;
+        Ok(Self {
+            shared: self.shared,
+            ..reopened
+        })
+    }
+
+    /// Notes whether it holds tokens of several of so many shards.
+    pub(crate) fn among(mut self, shards: usize) -> Self {
+        self.shared =
+            self.reader.first().token.shard(shards) != self.reader.last().token.shard(shards);
+        self
+    }
+
+    pub(crate) fn holds_tokens_of(&self, shard: usize, shards: usize) -> bool {
+        (self.reader.first().token.shard(shards)..=self.reader.last().token.shard(shards))
+            .contains(&shard)
+    }
+
+    /// Whether it holds tokens of several shards: none of them may remove it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// What the names of its files begin with, such as `da-7-bti`.
+    pub(crate) fn name(&self) -> String {
+        name_of(self.reader.descriptor())
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.reader.descriptor().directory
+    }
+
+    /// The reader beneath.
+    pub fn reader(&self) -> &Arc<SsTableReader> {
+        &self.reader
+    }
+
+    pub(crate) fn max_timestamp(&self) -> TimestampMicros {
+        self.reader.max_timestamp()
+    }
+
+    pub(crate) fn min_timestamp(&self) -> TimestampMicros {
+        self.reader.min_timestamp()
+    }
+
+    /// Minima of times in it.
+    pub(crate) fn encoding_stats(&self) -> EncodingStats {
+        let stats = &self.reader.statistics().stats;
+        EncodingStats {
+            min_timestamp: stats.min_timestamp,
+            min_local_deletion_time: stats.min_local_deletion_time,
+            min_ttl: stats.min_ttl,
+        }
+    }
+
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.reader.size_bytes()
+    }
+
+    pub(crate) fn partition_count(&self) -> u64 {
+        self.reader.partition_count()
+    }
+
+    /// The files that it has.
+    pub(crate) fn files(&self, disk: &dyn Disk) -> Vec<PathBuf> {
+        let descriptor = self.reader.descriptor();
+        Component::ALL
+            .iter()
+            .map(|one| descriptor.path(*one))
+            .filter(|path| disk.exists(path))
+            .collect()
+    }
+
+    pub(crate) fn remove_files(&self, disk: &dyn Disk) -> Result<(), TableError> {
+        Ok(helenus_sstable::remove_files(
+            disk,
+            self.reader.descriptor(),
+        )?)
+    }
+
+    /// Whether it may hold the key: first and last key, then the bloom filter.
+    pub(crate) fn may_contain(&self, key: &DecoratedKey) -> bool {
+        self.reader.may_contain(key)
+    }
+
+    /// Whether its keys and the range have tokens in common.
+    pub(crate) fn intersects(&self, range: &DataRange) -> bool {
+        self.reader.intersects(range)
+    }
+
+    /// The part of a partition that a filter and a choice of columns ask for.
     pub(crate) fn read<'a>(
         &'a self,
-        _key: &DecoratedKey,
-        _filter: &'a ClusteringFilter,
-        _columns: &'a ColumnFilter,
+        key: &DecoratedKey,
+        filter: &ClusteringFilter,
+        columns: &'a ColumnFilter,
     ) -> Result<Option<PartitionSource<'a, ReadError>>, TableError> {
-        match self.never {}
+        Ok(self
+            .reader
+            .read_partition(key, filter)?
+            .map(|partition| fetched(partition, columns)))
     }
-    pub(crate) fn scan<'a>(&'a self, _range: &'a DataRange) -> Result<Box<dyn Scan + 'a>, TableError> { match self.never {} }
-    pub(crate) fn open(disk: &Arc<dyn Disk>, folder: &Path, generation: u64, table: &Arc<TableMetadata>) -> Result<Self, TableError> {
-        Err(TableError::Damaged { path: folder.to_owned(), reason: "no reader yet".into() })
+
+    /// The partitions of a range.
+    pub(crate) fn scan<'a>(
+        &'a self,
+        range: &'a DataRange,
+    ) -> Result<Box<dyn Scan + 'a>, TableError> {
+        Ok(Box::new(TableScan {
+            sstable: self,
+            scanner: self.reader.scan(range)?,
+            range,
+            next: None,
+            ended: false,
+        }))
     }
-    pub(crate) fn open_candidate(disk: &Arc<dyn Disk>, candidate: &Candidate, table: &Arc<TableMetadata>) -> Result<Self, TableError> {
-        Err(TableError::Damaged { path: candidate.descriptor.directory.clone(), reason: "no reader yet".into() })
+}
+
+/// A partition with the columns that are fetched.
+fn fetched(partition: SsTablePartition, columns: &ColumnFilter) -> PartitionSource<'_, ReadError> {
+    let keep = move |row: &mut Row| {
+        if let ColumnFilter::Selected(_) = columns {
+            row.columns.retain(|(id, _)| columns.fetches(*id));
+        }
+    };
+    let mut static_row = partition.static_row;
+    keep(&mut static_row);
+    let unfiltereds = partition.unfiltereds.map(move |item| {
+        let mut unfiltered = item.map_err(TableError::from)?;
+        if let Unfiltered::Row(row) = &mut unfiltered {
+            keep(row);
+        }
+        Ok(unfiltered)
+    });
+    PartitionSource {
+        key: partition.key,
+        deletion: partition.deletion,
+        static_row,
+        reversed: partition.reversed,
+        unfiltereds: Box::new(unfiltereds),
     }
-    pub(crate) fn name_of(folder: &Path, generation: u64) -> String {
-        name_of(&Descriptor::new(folder, Generation::Number(generation)))
+}
+
+struct TableScan<'a> {
+    sstable: &'a OpenSSTable,
+    scanner: Scanner,
+    range: &'a DataRange,
+    next: Option<SsTablePartition>,
+    ended: bool,
+}
+
+impl Scan for TableScan<'_> {
+    fn peek(&mut self) -> Result<Option<&DecoratedKey>, ReadError> {
+        if self.next.is_none() && !self.ended {
+            self.next = self.scanner.next_partition().map_err(TableError::from)?;
+            self.ended = self.next.is_none();
+        }
+        Ok(self.next.as_ref().map(|partition| &partition.key))
     }
-    pub(crate) fn remove_by_generation(disk: &dyn Disk, folder: &Path, generation: u64) -> Result<(), TableError> {
-        remove_by_name(disk, folder, &Self::name_of(folder, generation))
+
+    fn take<'a>(
+        &'a mut self,
+        filter: &'a ClusteringFilter,
+        columns: &'a ColumnFilter,
+    ) -> Result<Option<PartitionSource<'a, ReadError>>, ReadError> {
+        let Some(partition) = self.next.take() else {
+            return Ok(None);
+        };
+        if std::ptr::eq(filter, &raw const self.range.filter) {
+            return Ok(Some(fetched(partition, columns)));
+        }
+        // the scanner reads by the range's own filter
+        Ok(self.sstable.read(&partition.key, filter, columns)?)
     }
+}
+
+/// The name of the SSTable that this node writes with a generation.
+pub(crate) fn name_of_new(folder: &Path, generation: u64) -> String {
+    name_of(&Descriptor::new(folder, Generation::Number(generation)))
 }
 
 /// What the names of an SSTable's files begin with, such as `da-7-bti`.
 fn name_of(descriptor: &Descriptor) -> String {
     let toc = descriptor.path(Component::Toc);
-    let name = toc.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    name.trim_end_matches(Component::Toc.file_name()).trim_end_matches('-').to_owned()
+    let name = toc
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    name.trim_end_matches(Component::Toc.file_name())
+        .trim_end_matches('-')
+        .to_owned()
 }
 
 /// An SSTable found in a folder.
@@ -94,7 +307,13 @@ pub(crate) fn in_folder(listed: &[PathBuf]) -> Vec<Candidate> {
     for (descriptor, component) in listed.iter().filter_map(|path| Descriptor::parse(path)) {
         found.entry(descriptor).or_default().push(component);
     }
-    found.into_iter().map(|(descriptor, components)| Candidate { descriptor, components }).collect()
+    found
+        .into_iter()
+        .map(|(descriptor, components)| Candidate {
+            descriptor,
+            components,
+        })
+        .collect()
 }
 
 /// Removes every file of an SSTable, the table of contents first, so that what a crash leaves is
@@ -122,14 +341,59 @@ pub(crate) fn remove_by_name(disk: &dyn Disk, folder: &Path, name: &str) -> Resu
 
 /// Writes an SSTable.
 pub(crate) struct Sink {
-    never: Infallible,
+    writer: SsTableWriter,
 }
 
 impl Sink {
-    pub(crate) fn create(disk: &Arc<dyn Disk>, folder: &Path, generation: u64, table: &Arc<TableMetadata>, partitions: u64) -> Result<Self, TableError> {
-        Err(TableError::Damaged { path: folder.to_owned(), reason: "no writer yet".into() })
+    pub(crate) fn create(
+        disk: &Arc<dyn Disk>,
+        folder: &Path,
+        generation: u64,
+        table: &Arc<TableMetadata>,
+        estimated_partitions: u64,
+        stats: EncodingStats,
+    ) -> Result<Self, TableError> {
+        let descriptor = Descriptor::new(folder, Generation::Number(generation));
+        let options = WriterOptions {
+            estimated_partitions,
+            stats,
+            ..WriterOptions::default()
+        };
+        Ok(Self {
+            writer: SsTableWriter::create(
+                Arc::clone(disk),
+                descriptor,
+                Arc::clone(table),
+                options,
+            )?,
+        })
     }
-    pub(crate) fn append<E>(&mut self, _source: PartitionSource<'_, E>) -> Result<bool, E> { match self.never {} }
-    pub(crate) fn finish(self) -> Result<(), TableError> { match self.never {} }
-    pub(crate) fn abort(self) { match self.never {} }
+
+    /// Writes a partition, unless there is nothing in it.
+    pub(crate) fn append(
+        &mut self,
+        mut source: PartitionSource<'_, ReadError>,
+    ) -> Result<(), ReadError> {
+        let mut next = source.unfiltereds.next().transpose()?;
+        if next.is_none() && source.deletion.is_live() && source.static_row.is_empty() {
+            return Ok(());
+        }
+        let writer = &mut self.writer;
+        writer
+            .start_partition(&source.key, source.deletion)
+            .map_err(TableError::from)?;
+        writer
+            .static_row(&source.static_row)
+            .map_err(TableError::from)?;
+        while let Some(unfiltered) = next {
+            writer.append(&unfiltered).map_err(TableError::from)?;
+            next = source.unfiltereds.next().transpose()?;
+        }
+        Ok(writer.finish_partition().map_err(TableError::from)?)
+    }
+
+    /// Makes the SSTable durable; `false`, and no files, when nothing was written.
+    pub(crate) fn finish(self) -> Result<bool, TableError> {
+        Ok(self.writer.finish()?.is_some())
+    }
 }

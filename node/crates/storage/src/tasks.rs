@@ -3,9 +3,9 @@
 
 use crate::commitlog::{CommitLogPosition, FlushPositions, PositionsError, Stream};
 use crate::compaction::CompactionTask;
-use crate::error::TableError;
+use crate::error::{ReadError, TableError};
 use crate::memtable::Memtable;
-use crate::sstables::{OpenSSTable, Sink};
+use crate::sstables::{self, OpenSSTable, Sink};
 use crate::transaction;
 use helenus_rows::{ClusteringFilter, ColumnFilter};
 use helenus_schema::{TableId, TableMetadata};
@@ -76,29 +76,65 @@ pub struct FlushOutput {
     pub(crate) table: TableId,
     pub(crate) memtable: Arc<Memtable>,
     pub(crate) upper: CommitLogPosition,
-    pub(crate) result: Result<OpenSSTable, TableError>,
+    /// `None` when there was nothing to write.
+    pub(crate) result: Result<Option<OpenSSTable>, ReadError>,
 }
 
 impl FlushTask {
     fn run(self, disk: &Arc<dyn Disk>) -> FlushOutput {
         let result = self.write(disk);
-        FlushOutput { table: self.table.id, memtable: self.memtable, upper: self.upper, result }
+        FlushOutput {
+            table: self.table.id,
+            memtable: self.memtable,
+            upper: self.upper,
+            result,
+        }
     }
 
-    fn write(&self, disk: &Arc<dyn Disk>) -> Result<OpenSSTable, TableError> {
-        disk.create_dir_all(&self.folder).map_err(TableError::io("create", &self.folder))?;
+    fn write(&self, disk: &Arc<dyn Disk>) -> Result<Option<OpenSSTable>, ReadError> {
+        disk.create_dir_all(&self.folder)
+            .map_err(TableError::io("create", &self.folder))?;
         let written = self.memtable.table();
-        let mut sink = Sink::create(disk, &self.folder, self.generation, written, self.memtable.partition_count() as u64)?;
-        let (filter, columns) = (ClusteringFilter::all(), ColumnFilter::All { queried: Vec::new() });
-        for (key, partition) in self.memtable.partitions() {
-            let source = self.memtable.source(key, partition, &filter, &columns);
-            if let Err(error) = sink.append(source) {
-                sink.abort();
-                return Err(error);
+        let count = self.memtable.partition_count() as u64;
+        let result = Sink::create(
+            disk,
+            &self.folder,
+            self.generation,
+            written,
+            count,
+            self.memtable.encoding_stats(),
+        )
+        .map_err(ReadError::from)
+        .and_then(|sink| self.fill(sink));
+        match result {
+            Ok(true) => Ok(Some(OpenSSTable::open(
+                disk,
+                &self.folder,
+                self.generation,
+                &self.table,
+            )?)),
+            Ok(false) => Ok(None),
+            Err(error) => {
+                let name = sstables::name_of_new(&self.folder, self.generation);
+                if let Err(error) = sstables::remove_by_name(&**disk, &self.folder, &name) {
+                    tracing::warn!(%error, "leftovers of a failed flush stay until the next start");
+                }
+                Err(error)
             }
         }
-        sink.finish()?;
-        OpenSSTable::open(disk, &self.folder, self.generation, &self.table)
+    }
+
+    fn fill(&self, mut sink: Sink) -> Result<bool, ReadError> {
+        let (filter, columns) = (
+            ClusteringFilter::all(),
+            ColumnFilter::All {
+                queried: Vec::new(),
+            },
+        );
+        for (key, partition) in self.memtable.partitions() {
+            sink.append(self.memtable.source(key, partition, &filter, &columns))?;
+        }
+        Ok(sink.finish()?)
     }
 }
 
@@ -111,7 +147,9 @@ pub(crate) struct Obsolete {
 impl Obsolete {
     /// Whether nobody reads them any more.
     pub(crate) fn is_free(&self) -> bool {
-        self.sstables.iter().all(|sstable| Arc::strong_count(sstable) == 1)
+        self.sstables
+            .iter()
+            .all(|sstable| Arc::strong_count(sstable) == 1)
     }
 }
 
@@ -134,9 +172,15 @@ pub struct HousekeepingOutput {
 
 impl HousekeepingTask {
     fn run(self, disk: &dyn Disk) -> HousekeepingOutput {
-        let stored = self.positions.map_or(Ok(()), |positions| positions.store(disk, &self.log_directory, self.stream));
+        let stored = self.positions.map_or(Ok(()), |positions| {
+            positions.store(disk, &self.log_directory, self.stream)
+        });
         if stored.is_err() {
-            return HousekeepingOutput { positions: stored, segments: self.segments, obsolete: self.obsolete };
+            return HousekeepingOutput {
+                positions: stored,
+                segments: self.segments,
+                obsolete: self.obsolete,
+            };
         }
         let remove = |path: &PathBuf| match disk.remove(path) {
             Ok(()) => true,
@@ -145,7 +189,11 @@ impl HousekeepingTask {
                 error.kind() == std::io::ErrorKind::NotFound
             }
         };
-        let segments = self.segments.into_iter().filter(|path| !remove(path)).collect();
+        let segments = self
+            .segments
+            .into_iter()
+            .filter(|path| !remove(path))
+            .collect();
         let mut obsolete = Vec::new();
         for one in self.obsolete {
             if let Err(error) = remove_obsolete(disk, &one) {
@@ -153,7 +201,11 @@ impl HousekeepingTask {
                 obsolete.push(one);
             }
         }
-        HousekeepingOutput { positions: stored, segments, obsolete }
+        HousekeepingOutput {
+            positions: stored,
+            segments,
+            obsolete,
+        }
     }
 }
 
@@ -161,5 +213,8 @@ fn remove_obsolete(disk: &dyn Disk, obsolete: &Obsolete) -> Result<(), TableErro
     for sstable in &obsolete.sstables {
         sstable.remove_files(disk)?;
     }
-    obsolete.record.as_ref().map_or(Ok(()), |record| transaction::forget(disk, record))
+    obsolete
+        .record
+        .as_ref()
+        .map_or(Ok(()), |record| transaction::forget(disk, record))
 }

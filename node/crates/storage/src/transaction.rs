@@ -26,7 +26,11 @@ pub(crate) struct Transaction {
 impl Transaction {
     /// SSTables that are to be removed should the node end now.
     pub(crate) fn leftovers(&self) -> &[String] {
-        if self.committed { &self.removes } else { &self.adds }
+        if self.committed {
+            &self.removes
+        } else {
+            &self.adds
+        }
     }
 
     /// Replaces the record, durably.
@@ -38,14 +42,22 @@ impl Transaction {
                 write!(text, "\n{word} {name}").unwrap_or_default();
             }
         }
-        text.push_str(if self.committed { "\ncommitted" } else { "\nbegun" });
+        text.push_str(if self.committed {
+            "\ncommitted"
+        } else {
+            "\nbegun"
+        });
         let crc = crc32fast::hash(text.as_bytes());
         write!(text, "\ncrc32 {crc:08x}\n").unwrap_or_default();
-        disk.write_atomically(path, text.as_bytes()).map_err(TableError::io("write", path))
+        disk.write_atomically(path, text.as_bytes())
+            .map_err(TableError::io("write", path))
     }
 
     fn parse(text: &str) -> Result<Self, &'static str> {
-        let (body, crc) = text.trim_end().rsplit_once("\ncrc32 ").ok_or("its checksum is missing")?;
+        let (body, crc) = text
+            .trim_end()
+            .rsplit_once("\ncrc32 ")
+            .ok_or("its checksum is missing")?;
         if u32::from_str_radix(crc, 16) != Ok(crc32fast::hash(body.as_bytes())) {
             return Err("its checksum is wrong");
         }
@@ -74,26 +86,35 @@ pub(crate) fn path(folder: &Path, generation: u64) -> PathBuf {
 
 /// The generation in the name of a record.
 pub(crate) fn parse_name(path: &Path) -> Option<u64> {
-    path.file_name()?.to_str()?.strip_prefix(PREFIX)?.strip_suffix(".txt")?.parse().ok()
+    path.file_name()?
+        .to_str()?
+        .strip_prefix(PREFIX)?
+        .strip_suffix(".txt")?
+        .parse()
+        .ok()
 }
 
 /// Reads a record.
 pub(crate) fn load(disk: &dyn Disk, path: &Path) -> Result<Transaction, TableError> {
     let bytes = disk.read(path).map_err(TableError::io("read", path))?;
     let text = std::str::from_utf8(&bytes).map_err(|_| "it is not text");
-    text.and_then(Transaction::parse).map_err(|reason| TableError::Damaged {
-        path: path.to_owned(),
-        reason: format!("the record of a transaction is damaged: {reason}"),
-    })
+    text.and_then(Transaction::parse)
+        .map_err(|reason| TableError::Damaged {
+            path: path.to_owned(),
+            reason: format!("the record of a transaction is damaged: {reason}"),
+        })
 }
 
 /// Removes a record whose leftovers are gone, after making their removal durable.
 pub(crate) fn forget(disk: &dyn Disk, path: &Path) -> Result<(), TableError> {
     if let Some(folder) = path.parent() {
-        disk.sync_dir(folder).map_err(TableError::io("sync", folder))?;
+        disk.sync_dir(folder)
+            .map_err(TableError::io("sync", folder))?;
     }
     match disk.remove(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(TableError::io("remove", path)(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(TableError::io("remove", path)(error))
+        }
         _ => Ok(()),
     }
 }
@@ -108,10 +129,17 @@ mod tests {
         let disk = SimulatedDisk::default();
         let file = path(Path::new("/d"), 7);
         assert_eq!(parse_name(&file), Some(7));
-        let record = Transaction { adds: vec!["da-7-bti".into()], removes: vec!["nb-1-big".into()], committed: true };
+        let record = Transaction {
+            adds: vec!["da-7-bti".into()],
+            removes: vec!["nb-1-big".into()],
+            committed: true,
+        };
         record.store(&disk, &file).unwrap();
         assert_eq!(load(&disk, &file).unwrap(), record);
         disk.flip_byte(&file, 25).unwrap();
-        assert!(matches!(load(&disk, &file), Err(TableError::Damaged { .. })));
+        assert!(matches!(
+            load(&disk, &file),
+            Err(TableError::Damaged { .. })
+        ));
     }
 }

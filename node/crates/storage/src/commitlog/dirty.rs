@@ -25,19 +25,33 @@ pub(super) struct Segments {
 impl Segments {
     /// Adds the segment that takes writes.
     pub(super) fn open(&mut self, path: PathBuf, id: u64) {
-        let segment = Segment { path, size_bytes: 0, closed: false, held: false, dirty: BTreeMap::new() };
+        let segment = Segment {
+            path,
+            size_bytes: 0,
+            closed: false,
+            held: false,
+            dirty: BTreeMap::new(),
+        };
         self.by_id.insert(id, segment);
     }
 
     /// Adds a segment of an earlier run; it stays until [`Segments::release`].
     pub(super) fn adopt(&mut self, path: PathBuf, id: u64, size_bytes: u64) {
-        let segment = Segment { path, size_bytes, closed: true, held: true, dirty: BTreeMap::new() };
+        let segment = Segment {
+            path,
+            size_bytes,
+            closed: true,
+            held: true,
+            dirty: BTreeMap::new(),
+        };
         self.by_id.insert(id, segment);
     }
 
     /// Everything in segments of earlier runs was replayed.
     pub(super) fn release(&mut self) {
-        self.by_id.values_mut().for_each(|segment| segment.held = false);
+        self.by_id
+            .values_mut()
+            .for_each(|segment| segment.held = false);
     }
 
     pub(super) fn close(&mut self, id: u64, size_bytes: u64) {
@@ -75,12 +89,19 @@ impl Segments {
 
     /// Removes closed segments without dirty tables and returns their paths.
     pub(super) fn take_clean(&mut self) -> Vec<PathBuf> {
-        let clean = self.by_id.extract_if(.., |_, segment| segment.closed && !segment.held && segment.dirty.is_empty());
+        let clean = self.by_id.extract_if(.., |_, segment| {
+            segment.closed && !segment.held && segment.dirty.is_empty()
+        });
         clean.map(|(_, segment)| segment.path).collect()
     }
 
     pub(super) fn oldest_dirty(&self) -> Vec<TableId> {
-        let oldest = self.by_id.values().find(|segment| !segment.dirty.is_empty());
-        oldest.map(|segment| segment.dirty.keys().copied().collect()).unwrap_or_default()
+        let oldest = self
+            .by_id
+            .values()
+            .find(|segment| !segment.dirty.is_empty());
+        oldest
+            .map(|segment| segment.dirty.keys().copied().collect())
+            .unwrap_or_default()
     }
 }

@@ -26,7 +26,9 @@ pub enum PositionsError {
         source: io::Error,
     },
     /// The file is not what was written.
-    #[error("{path} is damaged ({reason}); remove it to replay the whole commit log, which may bring back truncated rows")]
+    #[error(
+        "{path} is damaged ({reason}); remove it to replay the whole commit log, which may bring back truncated rows"
+    )]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -44,12 +46,17 @@ pub struct FlushPositions {
 impl FlushPositions {
     /// The file of the stream of a shard, when the node is cut into so many.
     pub fn path(directory: &Path, stream: Stream) -> PathBuf {
-        directory.join(format!("helenus-positions-{}-of-{}.txt", stream.shard, stream.shards))
+        directory.join(format!(
+            "helenus-positions-{}-of-{}.txt",
+            stream.shard, stream.shards
+        ))
     }
 
     /// Whether a logged write needs no replay.
     pub fn covers(&self, table: TableId, position: CommitLogPosition) -> bool {
-        self.by_table.get(&table).is_some_and(|flushed| position <= *flushed)
+        self.by_table
+            .get(&table)
+            .is_some_and(|flushed| position <= *flushed)
     }
 
     /// Raises a table's position.
@@ -65,7 +72,11 @@ impl FlushPositions {
 
     /// The newest segment that any position names.
     pub fn last_segment(&self) -> u64 {
-        self.by_table.values().map(|position| position.segment).max().unwrap_or(0)
+        self.by_table
+            .values()
+            .map(|position| position.segment)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Reads the positions of a stream; an absent file has none.
@@ -74,13 +85,19 @@ impl FlushPositions {
         if !disk.exists(&path) {
             return Ok(Self::default());
         }
-        let bytes = disk.read(&path).map_err(|source| PositionsError::Io { path: path.clone(), source })?;
+        let bytes = disk.read(&path).map_err(|source| PositionsError::Io {
+            path: path.clone(),
+            source,
+        })?;
         Self::parse(&bytes).map_err(|reason| PositionsError::Damaged { path, reason })
     }
 
     fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
         let text = std::str::from_utf8(bytes).map_err(|_| "it is not text")?;
-        let (body, crc) = text.trim_end().rsplit_once("\ncrc32 ").ok_or("its checksum is missing")?;
+        let (body, crc) = text
+            .trim_end()
+            .rsplit_once("\ncrc32 ")
+            .ok_or("its checksum is missing")?;
         if u32::from_str_radix(crc, 16) != Ok(crc32fast::hash(body.as_bytes())) {
             return Err("its checksum is wrong");
         }
@@ -95,13 +112,20 @@ impl FlushPositions {
             let table = word()?.parse().map_err(|_| "a table id is wrong")?;
             let segment = word()?.parse().map_err(|_| "a segment id is wrong")?;
             let offset = word()?.parse().map_err(|_| "an offset is wrong")?;
-            positions.by_table.insert(TableId(table), CommitLogPosition { segment, offset });
+            positions
+                .by_table
+                .insert(TableId(table), CommitLogPosition { segment, offset });
         }
         Ok(positions)
     }
 
     /// Replaces the file of a stream, durably.
-    pub fn store(&self, disk: &dyn Disk, directory: &Path, stream: Stream) -> Result<(), PositionsError> {
+    pub fn store(
+        &self,
+        disk: &dyn Disk,
+        directory: &Path,
+        stream: Stream,
+    ) -> Result<(), PositionsError> {
         let mut text = String::from(FIRST_LINE);
         for (table, position) in &self.by_table {
             // writing to a string cannot fail
@@ -110,6 +134,7 @@ impl FlushPositions {
         let crc = crc32fast::hash(text.as_bytes());
         write!(text, "\ncrc32 {crc:08x}\n").unwrap_or_default();
         let path = Self::path(directory, stream);
-        disk.write_atomically(&path, text.as_bytes()).map_err(|source| PositionsError::Io { path, source })
+        disk.write_atomically(&path, text.as_bytes())
+            .map_err(|source| PositionsError::Io { path, source })
     }
 }

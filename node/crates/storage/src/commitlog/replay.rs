@@ -99,9 +99,16 @@ pub struct SegmentReader {
 
 impl SegmentReader {
     /// Opens a segment. `None`: a crash left it before its header was whole, so it holds nothing.
-    pub fn open(disk: &dyn Disk, segment: &SegmentFile, ignore_errors: bool) -> Result<Option<Self>, ReplayError> {
+    pub fn open(
+        disk: &dyn Disk,
+        segment: &SegmentFile,
+        ignore_errors: bool,
+    ) -> Result<Option<Self>, ReplayError> {
         let path = segment.path.clone();
-        let file = disk.read(&path).map_err(|source| ReplayError::Read { path: path.clone(), source })?;
+        let file = disk.read(&path).map_err(|source| ReplayError::Read {
+            path: path.clone(),
+            source,
+        })?;
         if file.len() < HEADER_BYTES || file.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
@@ -119,7 +126,11 @@ impl SegmentReader {
                 tracing::error!(path = %path.display(), reason, "commit log segment skipped");
                 Ok(None)
             }
-            Err(reason) => Err(ReplayError::Damaged { path, offset: 0, reason: reason.to_owned() }),
+            Err(reason) => Err(ReplayError::Damaged {
+                path,
+                offset: 0,
+                reason: reason.to_owned(),
+            }),
         }
     }
 
@@ -129,7 +140,11 @@ impl SegmentReader {
     }
 
     fn damaged(&self, offset: usize, reason: &str) -> ReplayError {
-        ReplayError::Damaged { path: self.path.clone(), offset, reason: reason.to_owned() }
+        ReplayError::Damaged {
+            path: self.path.clone(),
+            offset,
+            reason: reason.to_owned(),
+        }
     }
 
     /// Reads on to the next record; `false` at the end.
@@ -140,7 +155,10 @@ impl SegmentReader {
                 Some((Entry::Record(record), end)) => {
                     let start = std::mem::replace(&mut self.offset, end);
                     let offset = u32::try_from(end).unwrap_or(u32::MAX);
-                    let position = CommitLogPosition { segment: self.header.id, offset };
+                    let position = CommitLogPosition {
+                        segment: self.header.id,
+                        offset,
+                    };
                     match split_record(&record, position) {
                         Ok(updates) => {
                             self.pending = updates.into_iter();
@@ -152,18 +170,21 @@ impl SegmentReader {
                         Err(error) => return Err(self.damaged(start, &error.to_string())),
                     }
                 }
-                None => match segment::marker_past(&self.file, self.offset, self.offset, self.header.id) {
-                    Some(end) if self.ignore_errors => {
-                        let (from, to) = (self.offset, end);
-                        tracing::error!(path = %self.path.display(), from, to, "damaged part of a commit log segment skipped");
-                        self.offset = end;
+                None => {
+                    match segment::marker_past(&self.file, self.offset, self.offset, self.header.id)
+                    {
+                        Some(end) if self.ignore_errors => {
+                            let (from, to) = (self.offset, end);
+                            tracing::error!(path = %self.path.display(), from, to, "damaged part of a commit log segment skipped");
+                            self.offset = end;
+                        }
+                        Some(_) => return Err(self.damaged(self.offset, "a checksum is wrong")),
+                        None => {
+                            self.torn_bytes = self.file.len() - self.offset;
+                            self.offset = self.file.len();
+                        }
                     }
-                    Some(_) => return Err(self.damaged(self.offset, "a checksum is wrong")),
-                    None => {
-                        self.torn_bytes = self.file.len() - self.offset;
-                        self.offset = self.file.len();
-                    }
-                },
+                }
             }
         }
         Ok(false)
@@ -190,7 +211,10 @@ impl Iterator for SegmentReader {
     }
 }
 
-fn split_record(record: &Bytes, position: CommitLogPosition) -> Result<Vec<LoggedUpdate>, CodecError> {
+fn split_record(
+    record: &Bytes,
+    position: CommitLogPosition,
+) -> Result<Vec<LoggedUpdate>, CodecError> {
     let mut reader = Reader::new(record.clone());
     let count = reader.vint_length()?;
     let mut updates = Vec::with_capacity(count);
@@ -200,7 +224,12 @@ fn split_record(record: &Bytes, position: CommitLogPosition) -> Result<Vec<Logge
         let mut head = Reader::new(bytes.clone());
         let table = TableId(Uuid::from_bytes(head.array()?));
         let key = DecoratedKey::new(head.vint_bytes()?);
-        updates.push(LoggedUpdate { position, table, key, bytes });
+        updates.push(LoggedUpdate {
+            position,
+            table,
+            key,
+            bytes,
+        });
     }
     Ok(updates)
 }

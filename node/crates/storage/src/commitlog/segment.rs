@@ -55,7 +55,17 @@ impl Header {
         let mut read = || -> Result<_, helenus_types::Truncated> {
             let (magic, version) = (reader.u32()?, reader.u16()?);
             reader.u16()?;
-            Ok((magic, version, Self { id: reader.u64()?, stream: Stream { shard: reader.u32()?, shards: reader.u32()? } }))
+            Ok((
+                magic,
+                version,
+                Self {
+                    id: reader.u64()?,
+                    stream: Stream {
+                        shard: reader.u32()?,
+                        shards: reader.u32()?,
+                    },
+                },
+            ))
         };
         match read() {
             Ok((MAGIC, VERSION, header)) => Ok(header),
@@ -72,12 +82,17 @@ pub(super) fn file_name(shard: u32, id: u64) -> String {
 
 /// Shard and id in the name of a segment file.
 pub(super) fn parse_file_name(name: &str) -> Option<(u32, u64)> {
-    let (shard, id) = name.strip_prefix("helenus-commitlog-")?.strip_suffix(".log")?.split_once('-')?;
+    let (shard, id) = name
+        .strip_prefix("helenus-commitlog-")?
+        .strip_suffix(".log")?
+        .split_once('-')?;
     Some((shard.parse().ok()?, id.parse().ok()?))
 }
 
 pub(super) fn put_record(record: &[u8], out: &mut Vec<u8>) {
-    let length = u32::try_from(record.len()).unwrap_or(MARKER_LENGTH - 1).to_be_bytes();
+    let length = u32::try_from(record.len())
+        .unwrap_or(MARKER_LENGTH - 1)
+        .to_be_bytes();
     out.extend_from_slice(&length);
     out.put_u32(crc32fast::hash(&length));
     out.extend_from_slice(record);

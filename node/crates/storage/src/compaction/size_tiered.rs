@@ -36,7 +36,9 @@ impl SizeTieredOptions {
     /// The options in a table's `compaction` map; what cannot be read is as by default.
     pub fn of(map: &BTreeMap<String, String>) -> Self {
         fn read<T: std::str::FromStr>(map: &BTreeMap<String, String>, name: &str, default: T) -> T {
-            map.get(name).and_then(|text| text.parse().ok()).unwrap_or(default)
+            map.get(name)
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(default)
         }
         let default = Self::default();
         let min_threshold = read(map, "min_threshold", default.min_threshold).max(2);
@@ -61,10 +63,14 @@ pub fn choose(sizes: &[u64], options: &SizeTieredOptions) -> Vec<usize> {
     order.sort_by_key(|&at| sizes[at]);
     let mut buckets: Vec<(f64, Vec<usize>)> = Vec::new();
     for at in order {
-        #[expect(clippy::cast_precision_loss, reason = "sizes are compared only roughly")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "sizes are compared only roughly"
+        )]
         let (size, small) = (sizes[at] as f64, options.min_sstable_size as f64);
         let fits = |mean: f64| {
-            (size >= mean * options.bucket_low && size <= mean * options.bucket_high) || (size < small && mean < small)
+            (size >= mean * options.bucket_low && size <= mean * options.bucket_high)
+                || (size < small && mean < small)
         };
         match buckets.iter_mut().find(|(mean, _)| fits(*mean)) {
             Some((mean, members)) => {
@@ -79,7 +85,10 @@ pub fn choose(sizes: &[u64], options: &SizeTieredOptions) -> Vec<usize> {
     buckets.retain(|(_, members)| members.len() >= options.min_threshold);
     // the bucket of most SSTables; among equals the one that costs least
     let best = buckets.into_iter().min_by(|(a_mean, a), (b_mean, b)| {
-        b.len().min(options.max_threshold).cmp(&a.len().min(options.max_threshold)).then(a_mean.total_cmp(b_mean))
+        b.len()
+            .min(options.max_threshold)
+            .cmp(&a.len().min(options.max_threshold))
+            .then(a_mean.total_cmp(b_mean))
     });
     let mut chosen = best.map(|(_, members)| members).unwrap_or_default();
     chosen.truncate(options.max_threshold);
@@ -103,17 +112,36 @@ mod tests {
         check(&[MIB, MIB, MIB], &[]);
         check(&[1, MIB, 2 * MIB, 40 * MIB], &[0, 1, 2, 3]);
         check(&[100 * MIB, 110 * MIB, 90 * MIB, 1000 * MIB], &[]);
-        check(&[100 * MIB, 110 * MIB, 1000 * MIB, 90 * MIB, 120 * MIB], &[3, 0, 1, 4]);
+        check(
+            &[100 * MIB, 110 * MIB, 1000 * MIB, 90 * MIB, 120 * MIB],
+            &[3, 0, 1, 4],
+        );
         // of two buckets of the same count the smaller
-        check(&[1000 * MIB, 1000 * MIB, 1000 * MIB, 1000 * MIB, MIB, MIB, MIB, MIB], &[4, 5, 6, 7]);
+        check(
+            &[
+                1000 * MIB,
+                1000 * MIB,
+                1000 * MIB,
+                1000 * MIB,
+                MIB,
+                MIB,
+                MIB,
+                MIB,
+            ],
+            &[4, 5, 6, 7],
+        );
     }
 
     #[test]
     fn options_are_read_and_limits_kept() {
         let map = |entries: &[(&str, &str)]| {
-            entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<BTreeMap<_, _>>()
+            entries
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect::<BTreeMap<_, _>>()
         };
-        let options = SizeTieredOptions::of(&map(&[("min_threshold", "2"), ("max_threshold", "3")]));
+        let options =
+            SizeTieredOptions::of(&map(&[("min_threshold", "2"), ("max_threshold", "3")]));
         assert_eq!(choose(&[1, 1, 1, 1, 1], &options).len(), 3);
         let off = SizeTieredOptions::of(&map(&[("enabled", "false")]));
         assert_eq!(choose(&[1; 10], &off), Vec::<usize>::new());

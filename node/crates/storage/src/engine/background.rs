@@ -1,13 +1,16 @@
 //! Choosing background work and taking its output.
 
-use super::table::{Flushing, TableStore};
 use super::Engine;
+use super::table::{Flushing, TableStore};
 use crate::compaction::size_tiered::{self, SizeTieredOptions};
 use crate::compaction::{CompactionOutput, CompactionTask, is_damage};
 use crate::memtable::Memtable;
 use crate::sstables::OpenSSTable;
-use crate::tasks::{FlushOutput, FlushTask, HousekeepingOutput, HousekeepingTask, Obsolete, Task, TaskOutput};
+use crate::tasks::{
+    FlushOutput, FlushTask, HousekeepingOutput, HousekeepingTask, Obsolete, Task, TaskOutput,
+};
 use helenus_schema::TableId;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,11 +75,20 @@ impl Engine {
             clippy::cast_sign_loss,
             reason = "a share of a budget"
         )]
-        let threshold = (self.settings.memtable_budget_bytes as f64 * self.settings.memtable_flush_share) as usize;
-        let wanted: usize =
-            self.tables.values().filter(|store| store.flush_wanted).map(TableStore::memtable_bytes).sum();
+        let threshold = (self.settings.memtable_budget_bytes as f64
+            * self.settings.memtable_flush_share) as usize;
+        let wanted: usize = self
+            .tables
+            .values()
+            .filter(|store| store.flush_wanted)
+            .map(TableStore::memtable_bytes)
+            .sum();
         if self.live_bytes - wanted.min(self.live_bytes) > threshold {
-            let largest = self.tables.values_mut().filter(|store| !store.flush_wanted).max_by_key(|s| s.memtable_bytes());
+            let largest = self
+                .tables
+                .values_mut()
+                .filter(|store| !store.flush_wanted)
+                .max_by_key(|s| s.memtable_bytes());
             if let Some(store) = largest {
                 store.flush_wanted = true;
             }
@@ -86,7 +98,9 @@ impl Engine {
     /// Puts an empty memtable in the place of a table's.
     pub(super) fn switch_memtable(&mut self, table: TableId) {
         let upper = self.log.position();
-        let Some(store) = self.tables.get_mut(&table) else { return };
+        let Some(store) = self.tables.get_mut(&table) else {
+            return;
+        };
         store.flush_wanted = false;
         let full = std::mem::replace(&mut store.memtable, Memtable::new(Arc::clone(&store.table)));
         if full.is_empty() {
@@ -94,7 +108,12 @@ impl Engine {
         }
         self.live_bytes = self.live_bytes.saturating_sub(full.size_bytes());
         self.flushing_bytes += full.size_bytes();
-        store.flushing.push(Flushing { memtable: Arc::new(full), upper, running: false, retry_at: Duration::ZERO });
+        store.flushing.push(Flushing {
+            memtable: Arc::new(full),
+            upper,
+            running: false,
+            retry_at: Duration::ZERO,
+        });
     }
 
     fn next_flush(&mut self) -> Option<FlushTask> {
@@ -130,13 +149,16 @@ impl Engine {
     fn complete_flush(&mut self, output: FlushOutput) {
         let now = self.clock.monotonic();
         let Some(store) = self.tables.get_mut(&output.table) else {
-            self.discard(output.result.ok());
+            self.discard(output.result.ok().flatten());
             return; // dropped meanwhile
         };
-        let at = store.flushing.iter().position(|one| Arc::ptr_eq(&one.memtable, &output.memtable));
+        let at = store
+            .flushing
+            .iter()
+            .position(|one| Arc::ptr_eq(&one.memtable, &output.memtable));
         let sstable = match (at, output.result) {
             (None, result) => {
-                self.discard(result.ok()); // truncated meanwhile
+                self.discard(result.ok().flatten()); // truncated meanwhile
                 return;
             }
             (Some(at), Err(error)) => {
@@ -152,27 +174,39 @@ impl Engine {
                 sstable
             }
         };
-        self.flushing_bytes = self.flushing_bytes.saturating_sub(output.memtable.size_bytes());
+        self.flushing_bytes = self
+            .flushing_bytes
+            .saturating_sub(output.memtable.size_bytes());
         self.metrics.flushes += 1;
-        self.metrics.flushed_bytes += sstable.size_bytes();
         store.metrics.flushes += 1;
-        store.sstables.push(Arc::new(sstable));
-        store.sort_sstables();
+        if let Some(sstable) = sstable {
+            self.metrics.flushed_bytes += sstable.size_bytes();
+            store.add_sstable(&self.disk, sstable);
+        }
         self.positions.advance(output.table, output.upper);
         self.positions_dirty = true;
-        self.dead_segments.extend(self.log.mark_flushed(output.table, output.upper));
+        self.dead_segments
+            .extend(self.log.mark_flushed(output.table, output.upper));
     }
 
     /// Removes an SSTable that nobody wants any more.
     fn discard(&mut self, sstable: Option<OpenSSTable>) {
         if let Some(sstable) = sstable {
-            self.obsolete.push(Obsolete { sstables: vec![Arc::new(sstable)], record: None });
+            self.obsolete.push(Obsolete {
+                sstables: vec![Arc::new(sstable)],
+                record: None,
+            });
         }
     }
 
     fn next_housekeeping(&mut self) -> Option<HousekeepingTask> {
-        let free: Vec<Obsolete> = self.obsolete.extract_if(.., |obsolete| obsolete.is_free()).collect();
-        if self.housekeeping || (!self.positions_dirty && self.dead_segments.is_empty() && free.is_empty()) {
+        let free: Vec<Obsolete> = self
+            .obsolete
+            .extract_if(.., |obsolete| obsolete.is_free())
+            .collect();
+        if self.housekeeping
+            || (!self.positions_dirty && self.dead_segments.is_empty() && free.is_empty())
+        {
             self.obsolete.extend(free);
             return None;
         }
@@ -198,17 +232,32 @@ impl Engine {
 
     fn next_compaction(&mut self) -> Option<CompactionTask> {
         // what replay would bring back must not be purged: positions first
-        if self.compactions_running >= self.settings.concurrent_compactions || self.housekeeping || self.positions_dirty {
+        if self.compactions_running >= self.settings.concurrent_compactions
+            || self.housekeeping
+            || self.positions_dirty
+        {
             return None;
         }
         let (now, shards) = (self.clock.monotonic(), self.settings.shards as u64);
         let wall = self.clock.now_in_seconds();
-        for store in self.tables.values_mut().filter(|store| store.compact_after <= now) {
+        for store in self
+            .tables
+            .values_mut()
+            .filter(|store| store.compact_after <= now)
+        {
             store.warn_of_strategy();
-            let Some(inputs) = store.compaction_choice() else { continue };
-            let Some(folder) = store.folders.first().cloned() else { continue };
-            store.compacting.extend(inputs.iter().map(|input| input.name()));
-            let chosen = |sstable: &&Arc<OpenSSTable>| !inputs.iter().any(|input| Arc::ptr_eq(input, sstable));
+            let Some(inputs) = store.compaction_choice() else {
+                continue;
+            };
+            let Some(folder) = store.folders.first().cloned() else {
+                continue;
+            };
+            store
+                .compacting
+                .extend(inputs.iter().map(|input| input.name()));
+            let chosen = |sstable: &&Arc<OpenSSTable>| {
+                !inputs.iter().any(|input| Arc::ptr_eq(input, sstable))
+            };
             let others = store.sstables.iter().filter(chosen).cloned().collect();
             let generation = store.take_generation(shards);
             self.compactions_running += 1;
@@ -240,23 +289,36 @@ impl Engine {
             Err(error) => {
                 let (keyspace, table) = (&store.table.keyspace, &store.table.name);
                 tracing::error!(keyspace, table, %error, "compaction failed; its inputs stay");
-                store.compact_after = now + if is_damage(&error) { RETRY_AFTER_DAMAGE } else { RETRY_AFTER };
+                store.compact_after = now
+                    + if is_damage(&error) {
+                        RETRY_AFTER_DAMAGE
+                    } else {
+                        RETRY_AFTER
+                    };
                 self.metrics.compaction_failures += 1;
             }
             Ok(sstable) => {
                 let present = store.sstables.len();
-                store.sstables.retain(|one| !output.inputs.iter().any(|input| Arc::ptr_eq(one, input)));
+                let replaced: BTreeSet<String> =
+                    output.inputs.iter().map(|input| input.name()).collect();
+                store.sstables.retain(|one| !replaced.contains(&one.name()));
                 let truncated = present == store.sstables.len();
                 self.metrics.compactions += 1;
-                self.metrics.compacted_bytes += output.inputs.iter().map(|input| input.size_bytes()).sum::<u64>();
+                self.metrics.compacted_bytes += output
+                    .inputs
+                    .iter()
+                    .map(|input| input.size_bytes())
+                    .sum::<u64>();
                 store.metrics.compactions += 1;
                 if truncated {
                     self.discard(sstable);
                 } else if let Some(sstable) = sstable {
-                    store.sstables.push(Arc::new(sstable));
-                    store.sort_sstables();
+                    store.add_sstable(&self.disk, sstable);
                 }
-                self.obsolete.push(Obsolete { sstables: output.inputs, record: Some(output.record) });
+                self.obsolete.push(Obsolete {
+                    sstables: output.inputs,
+                    record: Some(output.record),
+                });
             }
         }
     }
@@ -277,11 +339,22 @@ impl TableStore {
     }
 
     fn warn_of_strategy(&mut self) {
-        let class = self.table.params.compaction.get("class").map_or("", String::as_str);
+        let class = self
+            .table
+            .params
+            .compaction
+            .get("class")
+            .map_or("", String::as_str);
         let short = class.rsplit('.').next().unwrap_or(class);
-        if !self.warned_of_strategy && !short.is_empty() && short != "SizeTieredCompactionStrategy" {
+        if !self.warned_of_strategy && !short.is_empty() && short != "SizeTieredCompactionStrategy"
+        {
             let (keyspace, table) = (&self.table.keyspace, &self.table.name);
-            tracing::warn!(keyspace, table, strategy = short, "compaction strategy is not there yet: size-tiered is used");
+            tracing::warn!(
+                keyspace,
+                table,
+                strategy = short,
+                "compaction strategy is not there yet: size-tiered is used"
+            );
         }
         self.warned_of_strategy = true;
     }

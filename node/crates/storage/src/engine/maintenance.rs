@@ -16,27 +16,50 @@ impl Engine {
         self.sync_log()?;
         let position = self.log.position();
         let shards = self.settings.shards as u64;
-        let store = self.tables.get_mut(&table).ok_or(MaintenanceError::UnknownTable(table))?;
+        let store = self
+            .tables
+            .get_mut(&table)
+            .ok_or(MaintenanceError::UnknownTable(table))?;
         let memory = store.memtable_bytes();
         let flushing = store.flushing_bytes();
         let record = match store.folders.first() {
             Some(folder) if !store.sstables.is_empty() => {
                 let path = transaction::path(folder, store.next_generation);
                 store.take_generation(shards);
-                let removes = store.sstables.iter().map(|sstable| sstable.name()).collect();
-                Some((path, Transaction { adds: Vec::new(), removes, committed: true }))
+                let removes = store
+                    .sstables
+                    .iter()
+                    .map(|sstable| sstable.name())
+                    .collect();
+                Some((
+                    path,
+                    Transaction {
+                        adds: Vec::new(),
+                        removes,
+                        committed: true,
+                    },
+                ))
             }
             _ => None,
         };
         let mut positions = self.positions.clone();
         positions.advance(table, position);
-        positions.store(&*self.disk, &self.settings.commitlog.directory, self.stream())?;
+        positions.store(
+            &*self.disk,
+            &self.settings.commitlog.directory,
+            self.stream(),
+        )?;
         if let Some((path, transaction)) = &record {
-            self.disk.create_dir_all(path.parent().unwrap_or(path)).map_err(TableError::io("create", path))?;
+            self.disk
+                .create_dir_all(path.parent().unwrap_or(path))
+                .map_err(TableError::io("create", path))?;
             transaction.store(&*self.disk, path)?;
         }
         self.positions = positions;
-        let store = self.tables.get_mut(&table).ok_or(MaintenanceError::UnknownTable(table))?;
+        let store = self
+            .tables
+            .get_mut(&table)
+            .ok_or(MaintenanceError::UnknownTable(table))?;
         store.memtable = Memtable::new(Arc::clone(&store.table));
         store.flushing.clear();
         store.flush_wanted = false;
@@ -44,43 +67,69 @@ impl Engine {
         self.live_bytes = self.live_bytes.saturating_sub(memory);
         self.flushing_bytes = self.flushing_bytes.saturating_sub(flushing);
         if let Some((path, _)) = record {
-            self.obsolete.push(Obsolete { sstables, record: Some(path) });
+            self.obsolete.push(Obsolete {
+                sstables,
+                record: Some(path),
+            });
         }
-        self.dead_segments.extend(self.log.mark_flushed(table, position));
+        self.dead_segments
+            .extend(self.log.mark_flushed(table, position));
         Ok(())
     }
 
     /// Forgets a table that the schema no longer has. Its files are removed in the background, its
     /// snapshots stay. Replay passes over its writes, because the schema does not have it.
     pub(super) fn drop_table(&mut self, table: TableId) {
-        let Some(store) = self.tables.remove(&table) else { return };
+        let Some(store) = self.tables.remove(&table) else {
+            return;
+        };
         self.live_bytes = self.live_bytes.saturating_sub(store.memtable_bytes());
         self.flushing_bytes = self.flushing_bytes.saturating_sub(store.flushing_bytes());
         self.positions.forget(table);
         self.positions_dirty = true;
         self.dead_segments.extend(self.log.forget_table(table));
-        for sstable in store.sstables.into_iter().filter(|sstable| !sstable.is_shared()) {
-            self.obsolete.push(Obsolete { sstables: vec![sstable], record: None });
+        for sstable in store
+            .sstables
+            .into_iter()
+            .filter(|sstable| !sstable.is_shared())
+        {
+            self.obsolete.push(Obsolete {
+                sstables: vec![sstable],
+                record: None,
+            });
         }
     }
 
     /// Hard-links every SSTable of a table into `snapshots/<tag>`. Flush before, to have everything in
     /// it. Returns the folders. Blocks for a moment.
-    pub fn snapshot(&mut self, table: TableId, tag: &str) -> Result<Vec<PathBuf>, MaintenanceError> {
+    pub fn snapshot(
+        &mut self,
+        table: TableId,
+        tag: &str,
+    ) -> Result<Vec<PathBuf>, MaintenanceError> {
         if tag.is_empty() || tag == "." || tag == ".." || tag.contains(['/', '\\', '\0']) {
             return Err(MaintenanceError::InvalidTag(tag.to_owned()));
         }
-        let store = self.tables.get(&table).ok_or(MaintenanceError::UnknownTable(table))?;
+        let store = self
+            .tables
+            .get(&table)
+            .ok_or(MaintenanceError::UnknownTable(table))?;
         let mut folders: Vec<PathBuf> = Vec::new();
         for sstable in &store.sstables {
             let folder = sstable.folder().join("snapshots").join(tag);
-            self.disk.create_dir_all(&folder).map_err(TableError::io("create", &folder))?;
+            self.disk
+                .create_dir_all(&folder)
+                .map_err(TableError::io("create", &folder))?;
             for file in sstable.files(&*self.disk) {
-                let Some(name) = file.file_name() else { continue };
+                let Some(name) = file.file_name() else {
+                    continue;
+                };
                 let link = folder.join(name);
                 match self.disk.hard_link(&file, &link) {
                     // an SSTable that several shards share is linked by each of them
-                    Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && sstable.is_shared() => {}
+                    Err(error)
+                        if error.kind() == std::io::ErrorKind::AlreadyExists
+                            && sstable.is_shared() => {}
                     Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                         return Err(MaintenanceError::SnapshotExists(tag.to_owned()));
                     }
@@ -92,7 +141,9 @@ impl Engine {
             }
         }
         for folder in &folders {
-            self.disk.sync_dir(folder).map_err(TableError::io("sync", folder))?;
+            self.disk
+                .sync_dir(folder)
+                .map_err(TableError::io("sync", folder))?;
         }
         Ok(folders)
     }
@@ -101,21 +152,37 @@ impl Engine {
     /// folder and generation. Give it to [`Engine::ingest`] when it is complete and durable.
     pub fn reserve_sstable(&mut self, table: TableId) -> Result<(PathBuf, u64), MaintenanceError> {
         let shards = self.settings.shards as u64;
-        let store = self.tables.get_mut(&table).ok_or(MaintenanceError::UnknownTable(table))?;
+        let store = self
+            .tables
+            .get_mut(&table)
+            .ok_or(MaintenanceError::UnknownTable(table))?;
         let generation = store.take_generation(shards);
-        let folder = store.folders.first().cloned().ok_or(MaintenanceError::UnknownTable(table))?;
-        self.disk.create_dir_all(&folder).map_err(TableError::io("create", &folder))?;
+        let folder = store
+            .folders
+            .first()
+            .cloned()
+            .ok_or(MaintenanceError::UnknownTable(table))?;
+        self.disk
+            .create_dir_all(&folder)
+            .map_err(TableError::io("create", &folder))?;
         Ok((folder, generation))
     }
 
     /// Takes in SSTables that were written to reserved places.
-    pub fn ingest(&mut self, table: TableId, written: &[(PathBuf, u64)]) -> Result<(), MaintenanceError> {
-        let shards = (self.settings.shard, self.settings.shards);
-        let store = self.tables.get_mut(&table).ok_or(MaintenanceError::UnknownTable(table))?;
+    pub fn ingest(
+        &mut self,
+        table: TableId,
+        written: &[(PathBuf, u64)],
+    ) -> Result<(), MaintenanceError> {
+        let shards = self.settings.shards;
+        let store = self
+            .tables
+            .get_mut(&table)
+            .ok_or(MaintenanceError::UnknownTable(table))?;
         let mut opened = Vec::with_capacity(written.len());
         for (folder, generation) in written {
             let sstable = OpenSSTable::open(&self.disk, folder, *generation, &store.table)?;
-            opened.push(Arc::new(sstable.shared_between(shards)));
+            opened.push(Arc::new(sstable.among(shards)));
         }
         store.sstables.extend(opened);
         store.sort_sstables();

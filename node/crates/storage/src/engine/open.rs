@@ -19,7 +19,11 @@ use std::sync::Arc;
 
 fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> OpenError {
     let path = path.to_owned();
-    move |source| OpenError::Io { action, path, source }
+    move |source| OpenError::Io {
+        action,
+        path,
+        source,
+    }
 }
 
 impl Engine {
@@ -36,14 +40,25 @@ impl Engine {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OpenError> {
         let directory = settings.commitlog.directory.clone();
-        disk.create_dir_all(&directory).map_err(io("create", &directory))?;
+        disk.create_dir_all(&directory)
+            .map_err(io("create", &directory))?;
         refuse_foreign_segments(&*disk, &directory)?;
         let stream = stream_of(&settings);
         let positions = FlushPositions::load(&*disk, &directory, stream)?;
         let segments = segment_files(&*disk, &directory).map_err(io("list", &directory))?;
-        let last = segments.iter().map(|segment| segment.id).max().unwrap_or(0).max(positions.last_segment());
+        let last = segments
+            .iter()
+            .map(|segment| segment.id)
+            .max()
+            .unwrap_or(0)
+            .max(positions.last_segment());
         let wall_millis = u64::try_from(clock.wall_micros() / 1000).unwrap_or(0);
-        let log = CommitLog::new(Arc::clone(&disk), settings.commitlog.clone(), stream, wall_millis.max(last + 1));
+        let log = CommitLog::new(
+            Arc::clone(&disk),
+            settings.commitlog.clone(),
+            stream,
+            wall_millis.max(last + 1),
+        );
         let mut engine = Self {
             settings,
             schema: Arc::default(),
@@ -88,10 +103,14 @@ impl Engine {
             };
             let written_by = reader.header.stream;
             if written_by == stream {
-                self.log.adopt(segment.path.clone(), segment.id, reader.size_bytes());
+                self.log
+                    .adopt(segment.path.clone(), segment.id, reader.size_bytes());
             }
             if written_by == stream || written_by.shards != stream.shards {
-                kept.push(OldSegment { segment, stream: written_by });
+                kept.push(OldSegment {
+                    segment,
+                    stream: written_by,
+                });
             }
         }
         self.old_segments = kept;
@@ -115,7 +134,10 @@ impl Engine {
         if folders.is_empty() {
             folders.push(self.roomiest()?.join(&table.keyspace).join(&name));
         }
-        let (shard, shards) = (self.settings.shard as u64, self.settings.shards.max(1) as u64);
+        let (shard, shards) = (
+            self.settings.shard as u64,
+            self.settings.shards.max(1) as u64,
+        );
         let next_generation = (highest / shards + 1) * shards + shard;
         let mut store = TableStore::new(Arc::clone(table), folders, next_generation);
         store.sstables = sstables;
@@ -128,11 +150,15 @@ impl Engine {
         let free = |directory: &&PathBuf| self.disk.space(directory).map_or(0, |(free, _)| free);
         match directories.as_slice() {
             [only] => Ok(only.clone()),
-            _ => directories.iter().max_by_key(free).cloned().ok_or_else(|| OpenError::Io {
-                action: "choose",
-                path: PathBuf::from("data_file_directories"),
-                source: std::io::ErrorKind::NotFound.into(),
-            }),
+            _ => directories
+                .iter()
+                .max_by_key(free)
+                .cloned()
+                .ok_or_else(|| OpenError::Io {
+                    action: "choose",
+                    path: PathBuf::from("data_file_directories"),
+                    source: std::io::ErrorKind::NotFound.into(),
+                }),
         }
     }
 
@@ -140,7 +166,10 @@ impl Engine {
         let listed = self.disk.list(folder).map_err(io("list", folder))?;
         let mut found = Found::default();
         let mut leftovers = BTreeSet::new();
-        for record in listed.iter().filter(|path| transaction::parse_name(path).is_some()) {
+        for record in listed
+            .iter()
+            .filter(|path| transaction::parse_name(path).is_some())
+        {
             let generation = transaction::parse_name(record).unwrap_or(0);
             found.highest_generation = found.highest_generation.max(generation);
             let transaction = transaction::load(&*self.disk, record)?;
@@ -165,8 +194,8 @@ impl Engine {
                 }
                 continue;
             }
-            let opened = OpenSSTable::open_candidate(&self.disk, &candidate, table)?
-                .shared_between((self.settings.shard, self.settings.shards));
+            let opened = OpenSSTable::open_named(&self.disk, candidate.descriptor, table)?
+                .among(self.settings.shards);
             if opened.holds_tokens_of(self.settings.shard, self.settings.shards) {
                 found.sstables.push(opened);
             }
@@ -181,21 +210,38 @@ impl Engine {
 
     /// Replays the tables that the schema has now and that were not replayed yet.
     fn replay(&mut self) -> Result<(), OpenError> {
-        let wanted: BTreeSet<TableId> =
-            self.tables.keys().filter(|id| !self.replayed.contains(*id)).copied().collect();
+        let wanted: BTreeSet<TableId> = self
+            .tables
+            .keys()
+            .filter(|id| !self.replayed.contains(*id))
+            .copied()
+            .collect();
         let mut positions: BTreeMap<Stream, FlushPositions> = BTreeMap::new();
         let ignore = self.settings.commitlog.ignore_replay_errors;
         for old in self.old_segments.clone() {
-            let Some(mut reader) = SegmentReader::open(&*self.disk, &old.segment, ignore)? else { continue };
+            let Some(mut reader) = SegmentReader::open(&*self.disk, &old.segment, ignore)? else {
+                continue;
+            };
             if !positions.contains_key(&old.stream) {
-                let loaded = FlushPositions::load(&*self.disk, &self.settings.commitlog.directory, old.stream)?;
+                let loaded = FlushPositions::load(
+                    &*self.disk,
+                    &self.settings.commitlog.directory,
+                    old.stream,
+                )?;
                 positions.insert(old.stream, loaded);
             }
-            let covered = |table, position| positions.get(&old.stream).is_some_and(|known| known.covers(table, position));
+            let covered = |table, position| {
+                positions
+                    .get(&old.stream)
+                    .is_some_and(|known| known.covers(table, position))
+            };
             for update in &mut reader {
                 let update = update?;
                 let mine = update.key.token.shard(self.settings.shards) == self.settings.shard;
-                if !mine || !wanted.contains(&update.table) || covered(update.table, update.position) {
+                if !mine
+                    || !wanted.contains(&update.table)
+                    || covered(update.table, update.position)
+                {
                     continue;
                 }
                 match update.decode(&self.schema) {
@@ -212,7 +258,11 @@ impl Engine {
         Ok(())
     }
 
-    fn replay_update(&mut self, update: helenus_rows::PartitionUpdate, position: CommitLogPosition) {
+    fn replay_update(
+        &mut self,
+        update: helenus_rows::PartitionUpdate,
+        position: CommitLogPosition,
+    ) {
         self.metrics.replayed_updates += 1;
         self.log.mark_dirty(update.table.id, position);
         self.apply_update(update, Some(position));
@@ -252,7 +302,10 @@ impl Engine {
     pub fn finish_replay(&mut self) -> Result<(), OpenError> {
         self.replay()?;
         let old = std::mem::take(&mut self.old_segments);
-        let others: Vec<_> = old.into_iter().filter(|old| old.stream != self.stream()).collect();
+        let others: Vec<_> = old
+            .into_iter()
+            .filter(|old| old.stream != self.stream())
+            .collect();
         if !others.is_empty() {
             self.flush_replayed()?;
             for old in others {
@@ -290,7 +343,9 @@ impl Engine {
         let mine = done(stream.shard);
         if !self.disk.exists(&mine) {
             self.disk.create(&mine).map_err(io("create", &mine))?;
-            self.disk.sync_dir(&self.settings.commitlog.directory).map_err(io("sync", path))?;
+            self.disk
+                .sync_dir(&self.settings.commitlog.directory)
+                .map_err(io("sync", path))?;
         }
         if (0..stream.shards).all(|shard| self.disk.exists(&done(shard))) {
             let ignore_absent = |result: std::io::Result<()>| match result {
@@ -308,7 +363,10 @@ impl Engine {
 
 fn stream_of(settings: &EngineSettings) -> Stream {
     let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
-    Stream { shard: number(settings.shard), shards: number(settings.shards) }
+    Stream {
+        shard: number(settings.shard),
+        shards: number(settings.shards),
+    }
 }
 
 /// A segment of an earlier run that can hold writes of this shard.
@@ -327,7 +385,10 @@ struct Found {
 /// Cassandra's own segments would be left unread.
 fn refuse_foreign_segments(disk: &dyn Disk, directory: &Path) -> Result<(), OpenError> {
     for path in disk.list(directory).map_err(io("list", directory))? {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
         let extension = path.extension().and_then(|extension| extension.to_str());
         if name.starts_with("CommitLog-") && extension == Some("log") {
             return Err(OpenError::ForeignCommitLog { path });

@@ -1,16 +1,16 @@
 //! Reads of one shard.
 
-use super::table::{TableStore, row_size, unfiltered_size};
 use super::Engine;
+use super::table::{TableStore, row_size, unfiltered_size};
 use crate::error::{ReadError, TableError};
 use crate::memtable::Memtable;
 use crate::scan::{MemtableScan, MergedScan, Scan};
 use helenus_rows::clustering::PrefixKind;
 use helenus_rows::command::ResumeAfter;
 use helenus_rows::{
-    ClusteringBound, ClusteringFilter, ColumnData, DataRange, DeletionTime, LimitCounter, Partition,
-    PartitionPosition, PartitionSource, Purger, RangeTombstoneMarker, ReadCommand, ReadKind, Row, Slice, Unfiltered,
-    merge_sources,
+    ClusteringBound, ClusteringFilter, ColumnData, DataRange, DeletionTime, LimitCounter,
+    Partition, PartitionPosition, PartitionSource, Purger, RangeTombstoneMarker, ReadCommand,
+    ReadKind, Row, Slice, Unfiltered, merge_sources,
 };
 use helenus_schema::{ColumnKind, TableId, TableMetadata};
 use helenus_types::{DecoratedKey, NowInSeconds, TimestampMicros};
@@ -56,15 +56,28 @@ impl Tally<'_> {
     fn tombstone(&mut self, count: u64) -> Result<(), ReadError> {
         self.tombstones += count;
         if self.tombstones > self.failure_threshold {
-            let (keyspace, table) = (self.command.table.keyspace.clone(), self.command.table.name.clone());
-            return Err(ReadError::TooManyTombstones { scanned: self.tombstones, keyspace, table });
+            let (keyspace, table) = (
+                self.command.table.keyspace.clone(),
+                self.command.table.name.clone(),
+            );
+            return Err(ReadError::TooManyTombstones {
+                scanned: self.tombstones,
+                keyspace,
+                table,
+            });
         }
         Ok(())
     }
 
     fn size(&mut self, bytes: usize) -> Result<(), ReadError> {
         self.bytes += bytes;
-        if self.bytes > self.bytes_limit { Err(ReadError::TooLarge { limit: self.bytes_limit }) } else { Ok(()) }
+        if self.bytes > self.bytes_limit {
+            Err(ReadError::TooLarge {
+                limit: self.bytes_limit,
+            })
+        } else {
+            Ok(())
+        }
     }
 
     /// Counts dead cells; a row that is nothing but deleted counts as one.
@@ -90,30 +103,44 @@ impl Tally<'_> {
         let mut open = DeletionTime::LIVE;
         let mut last = None;
         while !self.counter.is_partition_done() {
-            let Some(item) = source.unfiltereds.next() else { break };
+            let Some(item) = source.unfiltereds.next() else {
+                break;
+            };
             let item = item?;
             match &item {
                 Unfiltered::Row(row) => self.row_tombstones(row)?,
                 Unfiltered::Marker(_) => self.tombstone(1)?,
             }
-            let Some(unfiltered) = purger.unfiltered(item) else { continue };
+            let Some(unfiltered) = purger.unfiltered(item) else {
+                continue;
+            };
             match &unfiltered {
                 Unfiltered::Row(row) => {
                     let now = self.command.now_in_seconds;
-                    if row.is_live(now) && !filter.matches(table, &partition.key, &partition.static_row, row, now) {
+                    if row.is_live(now)
+                        && !filter.matches(table, &partition.key, &partition.static_row, row, now)
+                    {
                         continue;
                     }
                     self.counter.row(row);
                     last = Some(row.clustering.clone());
                 }
-                Unfiltered::Marker(marker) => open = marker.opens(source.reversed).unwrap_or_default(),
+                Unfiltered::Marker(marker) => {
+                    open = marker.opens(source.reversed).unwrap_or_default()
+                }
             }
             self.size(unfiltered_size(&unfiltered))?;
             partition.unfiltereds.push(unfiltered);
         }
         if let Some(last) = last.filter(|_| !open.is_live()) {
             // a limit cut the range off: it is known as far as the last row
-            let close = RangeTombstoneMarker::between(last.0, source.reversed, open, DeletionTime::LIVE, source.reversed);
+            let close = RangeTombstoneMarker::between(
+                last.0,
+                source.reversed,
+                open,
+                DeletionTime::LIVE,
+                source.reversed,
+            );
             partition.unfiltereds.extend(close.map(Unfiltered::Marker));
         }
         self.counter.end_partition();
@@ -132,13 +159,19 @@ impl Engine {
             command,
             counter: LimitCounter::new(command.limits, command.now_in_seconds),
             tombstones: 0,
-            failure_threshold: if local { u64::MAX } else { self.settings.tombstone_failure_threshold },
+            failure_threshold: if local {
+                u64::MAX
+            } else {
+                self.settings.tombstone_failure_threshold
+            },
             bytes: 0,
             bytes_limit: self.settings.read_size_limit_bytes,
         };
         let mut outcome = ReadOutcome::default();
         let result = match &command.kind {
-            ReadKind::Partition { key, filter } => read_partition(store, &mut tally, key, filter, &mut outcome),
+            ReadKind::Partition { key, filter } => {
+                read_partition(store, &mut tally, key, filter, &mut outcome)
+            }
             ReadKind::Range(range) => read_range(store, &mut tally, range, &mut outcome),
         };
         self.metrics.reads += 1;
@@ -146,7 +179,8 @@ impl Engine {
         outcome.tombstones_scanned = tally.tombstones;
         outcome.live_rows = tally.counter.counted();
         outcome.limit_reached = tally.counter.is_done();
-        outcome.tombstone_warning = !local && tally.tombstones > self.settings.tombstone_warn_threshold;
+        outcome.tombstone_warning =
+            !local && tally.tombstones > self.settings.tombstone_warn_threshold;
         if let Some(store) = self.tables.get_mut(&id) {
             store.metrics.reads += 1;
             store.metrics.tombstones_scanned += outcome.tombstones_scanned;
@@ -156,21 +190,38 @@ impl Engine {
     }
 
     /// Reads about `max_bytes` of a range with every tombstone, for streaming; a partition is never cut.
-    pub fn scan_range(&self, table: TableId, range: &DataRange, max_bytes: usize) -> Result<ScanChunk, ReadError> {
-        let store = self.tables.get(&table).ok_or(ReadError::UnknownTable(table))?;
-        let columns = helenus_rows::ColumnFilter::All { queried: Vec::new() };
+    pub fn scan_range(
+        &self,
+        table: TableId,
+        range: &DataRange,
+        max_bytes: usize,
+    ) -> Result<ScanChunk, ReadError> {
+        let store = self
+            .tables
+            .get(&table)
+            .ok_or(ReadError::UnknownTable(table))?;
+        let columns = helenus_rows::ColumnFilter::All {
+            queried: Vec::new(),
+        };
         let mut scan = open_scan(store, range)?;
         let mut chunk = ScanChunk::default();
         let mut bytes = 0;
         while let Some(key) = scan.next_key()? {
             if bytes >= max_bytes {
-                chunk.next = Some(PartitionPosition::Key { key, inclusive: true });
+                chunk.next = Some(PartitionPosition::Key {
+                    key,
+                    inclusive: true,
+                });
                 break;
             }
             if let Some(source) = scan.take(&key, &store.table, &range.filter, &columns)? {
                 let partition = source.collect()?;
                 bytes += key.key.len() + row_size(&partition.static_row);
-                bytes += partition.unfiltereds.iter().map(unfiltered_size).sum::<usize>();
+                bytes += partition
+                    .unfiltereds
+                    .iter()
+                    .map(unfiltered_size)
+                    .sum::<usize>();
                 chunk.partitions.push(partition);
             }
         }
@@ -179,13 +230,20 @@ impl Engine {
 }
 
 fn check_filter(command: &ReadCommand) -> Result<(), ReadError> {
-    command.row_filter.unsupported().map_or(Ok(()), |what| Err(ReadError::UnsupportedFilter(what)))
+    command
+        .row_filter
+        .unsupported()
+        .map_or(Ok(()), |what| Err(ReadError::UnsupportedFilter(what)))
 }
 
 /// The purge of what no replica needs any more, so that replicas agree whether or not they compacted.
 fn purger(table: &TableMetadata, now: NowInSeconds) -> Purger {
     let gc_before = now.saturating_sub(i64::from(table.params.gc_grace_seconds));
-    Purger { now, gc_before, max_purgeable: TimestampMicros::MAX }
+    Purger {
+        now,
+        gc_before,
+        max_purgeable: TimestampMicros::MAX,
+    }
 }
 
 /// A memtable written under another form of the table: columns that are not the same are left out.
@@ -200,7 +258,8 @@ fn as_of<'a>(
     let keep = move |row: &mut Row| {
         row.columns.retain(|(id, _)| {
             let (then, now) = (memtable.table().column_by_id(*id), table.column_by_id(*id));
-            then.zip(now).is_some_and(|(then, now)| then.name == now.name)
+            then.zip(now)
+                .is_some_and(|(then, now)| then.name == now.name)
         });
     };
     keep(&mut source.static_row);
@@ -231,15 +290,21 @@ fn read_partition(
             sources.push(as_of(memtable, &command.table, source));
         }
     }
-    let by_name = matches!(filter, ClusteringFilter::Names { .. }) && can_stop_early(table, command);
+    let by_name =
+        matches!(filter, ClusteringFilter::Names { .. }) && can_stop_early(table, command);
     for sstable in &store.sstables {
-        let deletion = sources.iter().map(|source| source.deletion).fold(DeletionTime::LIVE, DeletionTime::max);
+        let deletion = sources
+            .iter()
+            .map(|source| source.deletion)
+            .fold(DeletionTime::LIVE, DeletionTime::max);
         if !deletion.is_live() && sstable.max_timestamp() < deletion.marked_for_delete_at {
             break; // this one and all after it hold only what is deleted
         }
         if by_name && !sources.is_empty() {
             let reversed = filter.is_reversed();
-            let Some(known) = merge_sources(table, std::mem::take(&mut sources)) else { break };
+            let Some(known) = merge_sources(table, std::mem::take(&mut sources)) else {
+                break;
+            };
             let known = known.collect()?;
             let enough = is_complete(&known, filter, command, sstable.max_timestamp());
             sources.push(PartitionSource::of(known, reversed));
@@ -263,7 +328,12 @@ fn read_partition(
 
 /// Whether newer cells alone can answer: no counters, no multi-cell columns.
 fn can_stop_early(table: &TableMetadata, command: &ReadCommand) -> bool {
-    let fetched = |kind| table.columns().iter().filter(move |column| column.kind == kind);
+    let fetched = |kind| {
+        table
+            .columns()
+            .iter()
+            .filter(move |column| column.kind == kind)
+    };
     !table.is_counter()
         && [ColumnKind::Regular, ColumnKind::Static]
             .into_iter()
@@ -278,7 +348,9 @@ fn is_complete(
     command: &ReadCommand,
     timestamp: TimestampMicros,
 ) -> bool {
-    let ClusteringFilter::Names { clusterings, .. } = filter else { return false };
+    let ClusteringFilter::Names { clusterings, .. } = filter else {
+        return false;
+    };
     let table = &*command.table;
     let newer = |row: &Row, columns: &[helenus_schema::Column]| {
         columns.iter().filter(|column| command.columns.fetches(column.id)).all(|column| {
@@ -291,16 +363,25 @@ fn is_complete(
     };
     newer(&known.static_row, table.static_columns())
         && clusterings.iter().all(|wanted| {
-            known.rows().any(|row| row.clustering.compare(wanted, table).is_eq() && complete(row))
+            known
+                .rows()
+                .any(|row| row.clustering.compare(wanted, table).is_eq() && complete(row))
         })
 }
 
-fn open_scan<'a>(store: &'a TableStore, range: &'a DataRange) -> Result<MergedScan<'a>, TableError> {
+fn open_scan<'a>(
+    store: &'a TableStore,
+    range: &'a DataRange,
+) -> Result<MergedScan<'a>, TableError> {
     let mut scans: Vec<Box<dyn Scan + 'a>> = Vec::new();
     for memtable in store.memtables().filter(|memtable| !memtable.is_empty()) {
         scans.push(Box::new(MemtableScan::new(memtable, range)));
     }
-    for sstable in store.sstables.iter().filter(|sstable| sstable.intersects(range)) {
+    for sstable in store
+        .sstables
+        .iter()
+        .filter(|sstable| sstable.intersects(range))
+    {
         scans.push(sstable.scan(range)?);
     }
     Ok(MergedScan::new(scans))
@@ -314,13 +395,19 @@ fn read_range(
 ) -> Result<(), ReadError> {
     let command = tally.command;
     let table = &*command.table;
-    let resumed = range.resume_after.as_ref().map(|resume| resumed(&range.filter, resume, table));
+    let resumed = range
+        .resume_after
+        .as_ref()
+        .map(|resume| resumed(&range.filter, resume, table));
     let mut scan = open_scan(store, range)?;
     outcome.sstables_read = u32::try_from(store.sstables.len()).unwrap_or(u32::MAX);
     while let Some(key) = scan.next_key()? {
-        let first = matches!(&range.start, PartitionPosition::Key { key: start, .. } if *start == key);
+        let first =
+            matches!(&range.start, PartitionPosition::Key { key: start, .. } if *start == key);
         let filter = resumed.as_ref().filter(|_| first).unwrap_or(&range.filter);
-        let Some(source) = scan.take(&key, table, filter, &command.columns)? else { continue };
+        let Some(source) = scan.take(&key, table, filter, &command.columns)? else {
+            continue;
+        };
         if !first && command.limits.first_partition_returned > 0 {
             tally.counter.forget_first_partition();
         }
@@ -336,7 +423,11 @@ fn read_range(
 }
 
 /// A filter without the rows that earlier pages returned.
-fn resumed(filter: &ClusteringFilter, resume: &ResumeAfter, table: &TableMetadata) -> ClusteringFilter {
+fn resumed(
+    filter: &ClusteringFilter,
+    resume: &ResumeAfter,
+    table: &TableMetadata,
+) -> ClusteringFilter {
     let reversed = filter.is_reversed();
     match filter {
         ClusteringFilter::Names { clusterings, .. } => {
@@ -345,8 +436,15 @@ fn resumed(filter: &ClusteringFilter, resume: &ResumeAfter, table: &TableMetadat
                 let order = if reversed { order.reverse() } else { order };
                 order.is_gt() || (resume.inclusive && order.is_eq())
             };
-            let clusterings = clusterings.iter().filter(|row| after(row)).cloned().collect();
-            ClusteringFilter::Names { clusterings, reversed }
+            let clusterings = clusterings
+                .iter()
+                .filter(|row| after(row))
+                .cloned()
+                .collect();
+            ClusteringFilter::Names {
+                clusterings,
+                reversed,
+            }
         }
         ClusteringFilter::Slices { slices, .. } => {
             let kind = match (reversed, resume.inclusive) {
@@ -355,7 +453,10 @@ fn resumed(filter: &ClusteringFilter, resume: &ResumeAfter, table: &TableMetadat
                 (true, true) => PrefixKind::InclusiveEnd,
                 (true, false) => PrefixKind::ExclusiveEnd,
             };
-            let bound = ClusteringBound { kind, values: resume.clustering.0.clone() };
+            let bound = ClusteringBound {
+                kind,
+                values: resume.clustering.0.clone(),
+            };
             let cut = |slice: &Slice| {
                 let mut slice = slice.clone();
                 if reversed && bound.compare(&slice.end, table).is_lt() {
@@ -363,10 +464,16 @@ fn resumed(filter: &ClusteringFilter, resume: &ResumeAfter, table: &TableMetadat
                 } else if !reversed && bound.compare(&slice.start, table).is_gt() {
                     slice.start = bound.clone();
                 }
-                slice.start.compare(&slice.end, table).is_lt().then_some(slice)
+                slice
+                    .start
+                    .compare(&slice.end, table)
+                    .is_lt()
+                    .then_some(slice)
             };
-            ClusteringFilter::Slices { slices: slices.iter().filter_map(cut).collect(), reversed }
+            ClusteringFilter::Slices {
+                slices: slices.iter().filter_map(cut).collect(),
+                reversed,
+            }
         }
     }
 }
-

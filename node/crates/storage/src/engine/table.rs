@@ -6,6 +6,7 @@ use crate::metrics::TableMetrics;
 use crate::sstables::OpenSSTable;
 use helenus_rows::{ColumnData, PartitionUpdate, Row, Unfiltered};
 use helenus_schema::TableMetadata;
+use helenus_seams::Disk;
 use helenus_types::TimestampMicros;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -45,7 +46,11 @@ pub struct TableStore {
 }
 
 impl TableStore {
-    pub(super) fn new(table: Arc<TableMetadata>, folders: Vec<PathBuf>, next_generation: u64) -> Self {
+    pub(super) fn new(
+        table: Arc<TableMetadata>,
+        folders: Vec<PathBuf>,
+        next_generation: u64,
+    ) -> Self {
         Self {
             memtable: Memtable::new(Arc::clone(&table)),
             table,
@@ -73,7 +78,10 @@ impl TableStore {
 
     /// Bytes of memtables being flushed.
     pub fn flushing_bytes(&self) -> usize {
-        self.flushing.iter().map(|one| one.memtable.size_bytes()).sum()
+        self.flushing
+            .iter()
+            .map(|one| one.memtable.size_bytes())
+            .sum()
     }
 
     /// Its open SSTables, newest data first.
@@ -88,7 +96,10 @@ impl TableStore {
 
     /// Nothing in memory is older than this.
     pub(super) fn oldest_in_memory(&self) -> TimestampMicros {
-        self.memtables().map(|memtable| memtable.stats().min_timestamp).min().unwrap_or(TimestampMicros::MAX)
+        self.memtables()
+            .map(|memtable| memtable.stats().min_timestamp)
+            .min()
+            .unwrap_or(TimestampMicros::MAX)
     }
 
     /// Whether every column that an update uses is known here.
@@ -96,7 +107,11 @@ impl TableStore {
         if Arc::ptr_eq(&self.table, &update.table) {
             return true;
         }
-        let known = |row: &Row| row.columns.iter().all(|(id, _)| self.same_column(&update.table, *id));
+        let known = |row: &Row| {
+            row.columns
+                .iter()
+                .all(|(id, _)| self.same_column(&update.table, *id))
+        };
         known(&update.partition.static_row) && update.partition.rows().all(known)
     }
 
@@ -116,7 +131,20 @@ impl TableStore {
 
     /// Puts SSTables in the order in which reads ask them.
     pub(super) fn sort_sstables(&mut self) {
-        self.sstables.sort_by_key(|sstable| std::cmp::Reverse(sstable.max_timestamp()));
+        self.sstables
+            .sort_by_key(|sstable| std::cmp::Reverse(sstable.max_timestamp()));
+    }
+
+    /// Adds an SSTable that was opened under the table as it was when the work began.
+    pub(super) fn add_sstable(&mut self, disk: &Arc<dyn Disk>, sstable: OpenSSTable) {
+        let stale = !keeps_columns(sstable.reader().table(), &self.table);
+        let sstable = if stale {
+            sstable.reopen(disk, &self.table).unwrap_or(sstable)
+        } else {
+            sstable
+        };
+        self.sstables.push(Arc::new(sstable));
+        self.sort_sstables();
     }
 
     /// Its counters.
@@ -125,11 +153,23 @@ impl TableStore {
             memtable_bytes: self.memtable_bytes() as u64,
             flushing_bytes: self.flushing_bytes() as u64,
             sstables: self.sstables.len() as u64,
-            sstable_bytes: self.sstables.iter().map(|sstable| sstable.size_bytes()).sum(),
+            sstable_bytes: self
+                .sstables
+                .iter()
+                .map(|sstable| sstable.size_bytes())
+                .sum(),
             pending_tasks: self.flushing.len() as u64 + u64::from(self.flush_wanted),
             ..self.metrics
         }
     }
+}
+
+/// Whether every column of a table has the same name and id in a later form of it.
+pub(super) fn keeps_columns(old: &TableMetadata, new: &TableMetadata) -> bool {
+    old.columns().iter().all(|column| {
+        new.column_by_id(column.id)
+            .is_some_and(|found| found.name == column.name)
+    })
 }
 
 /// Bytes of a row's values and what an answer holds beside them, near enough.
@@ -138,7 +178,9 @@ pub(super) fn row_size(row: &Row) -> usize {
         ColumnData::Simple(cell) => std::slice::from_ref(cell),
         ColumnData::Complex(complex) => &complex.cells,
     });
-    64 + cells.map(|cell| 64 + cell.value.len() + cell.path.as_ref().map_or(0, bytes::Bytes::len)).sum::<usize>()
+    64 + cells
+        .map(|cell| 64 + cell.value.len() + cell.path.as_ref().map_or(0, bytes::Bytes::len))
+        .sum::<usize>()
 }
 
 /// [`row_size`] of rows, a small sum for markers.

@@ -4,8 +4,8 @@ use super::position::{ClusteringOrder, Position};
 use super::ranges::{Markers, RangeDeletions};
 use bytes::{Bytes, BytesMut};
 use helenus_rows::{
-    Cell, Clustering, ClusteringBound, ClusteringFilter, ColumnData, ColumnFilter, DeletionTime, Partition, PartitionSource,
-    PrefixKind, Row, Slice, Unfiltered,
+    Cell, Clustering, ClusteringBound, ClusteringFilter, ColumnData, ColumnFilter, DeletionTime,
+    Partition, PartitionSource, PrefixKind, Row, Slice, Unfiltered,
 };
 use helenus_schema::TableMetadata;
 use helenus_types::DecoratedKey;
@@ -48,7 +48,12 @@ impl MemtablePartition {
     }
 
     /// Merges an update; its bytes are copied (S2).
-    pub(super) fn merge(&mut self, mut update: Partition, order: &Arc<ClusteringOrder>, table: &TableMetadata) {
+    pub(super) fn merge(
+        &mut self,
+        mut update: Partition,
+        order: &Arc<ClusteringOrder>,
+        table: &TableMetadata,
+    ) {
         copy_values(&mut update);
         self.deletion = self.deletion.max(update.deletion);
         if !update.static_row.is_empty() {
@@ -62,8 +67,10 @@ impl MemtablePartition {
                 Unfiltered::Row(row) => self.merge_row(row, order, table),
                 Unfiltered::Marker(marker) => {
                     if let Some((start, deletion)) = open.take() {
-                        let (start, end) =
-                            (Position::of_bound(&start, order), Position::of_bound(&marker.bound, order));
+                        let (start, end) = (
+                            Position::of_bound(&start, order),
+                            Position::of_bound(&marker.bound, order),
+                        );
                         self.ranges.add(start, end, deletion);
                     }
                     open = marker.start.map(|deletion| (marker.bound, deletion));
@@ -76,7 +83,8 @@ impl MemtablePartition {
         let place = Position::of_row(std::mem::take(&mut row.clustering), order);
         match self.rows.entry(place) {
             btree_map::Entry::Vacant(vacant) => {
-                let clustering: usize = vacant.key().values().iter().flatten().map(Bytes::len).sum();
+                let clustering: usize =
+                    vacant.key().values().iter().flatten().map(Bytes::len).sum();
                 self.rows_bytes += ROW_OVERHEAD_BYTES + clustering + row_bytes(&row);
                 vacant.insert(row);
             }
@@ -144,30 +152,54 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     fn next_row(&mut self) -> Option<(&'a Position, &'a Row)> {
-        if self.reversed { self.rows.next_back() } else { self.rows.next() }
+        if self.reversed {
+            self.rows.next_back()
+        } else {
+            self.rows.next()
+        }
     }
 
     /// Begins the next slice; `false` when none is left.
     fn begin_slice(&mut self) -> bool {
-        let next = if self.reversed { self.left.next_back() } else { self.left.next() };
+        let next = if self.reversed {
+            self.left.next_back()
+        } else {
+            self.left.next()
+        };
         let Some(at) = next else { return false };
         let owned;
         let slice = match self.filter {
             ClusteringFilter::Slices { slices, .. } => &slices[at],
             ClusteringFilter::Names { clusterings, .. } => {
-                let bound = |kind| ClusteringBound { kind, values: clusterings[at].0.clone() };
-                owned = Slice { start: bound(PrefixKind::InclusiveStart), end: bound(PrefixKind::InclusiveEnd) };
+                let bound = |kind| ClusteringBound {
+                    kind,
+                    values: clusterings[at].0.clone(),
+                };
+                owned = Slice {
+                    start: bound(PrefixKind::InclusiveStart),
+                    end: bound(PrefixKind::InclusiveEnd),
+                };
                 &owned
             }
         };
-        let (start, end) = (Position::of_bound(&slice.start, self.order), Position::of_bound(&slice.end, self.order));
+        let (start, end) = (
+            Position::of_bound(&slice.start, self.order),
+            Position::of_bound(&slice.end, self.order),
+        );
         if start >= end {
             return true;
         }
-        self.rows = self.partition.rows.range((Bound::Excluded(start), Bound::Excluded(end)));
+        self.rows = self
+            .partition
+            .rows
+            .range((Bound::Excluded(start), Bound::Excluded(end)));
         self.head = self.next_row();
-        self.markers = (!self.partition.ranges.is_empty())
-            .then(|| self.partition.ranges.slice(slice, self.order, self.reversed).peekable());
+        self.markers = (!self.partition.ranges.is_empty()).then(|| {
+            self.partition
+                .ranges
+                .slice(slice, self.order, self.reversed)
+                .peekable()
+        });
         self.open = DeletionTime::LIVE;
         true
     }
@@ -221,7 +253,12 @@ fn copy_row(row: &Row, columns: &ColumnFilter) -> Row {
             clustering: row.clustering.clone(),
             liveness: row.liveness,
             deletion: row.deletion,
-            columns: row.columns.iter().filter(|(id, _)| columns.fetches(*id)).cloned().collect(),
+            columns: row
+                .columns
+                .iter()
+                .filter(|(id, _)| columns.fetches(*id))
+                .cloned()
+                .collect(),
         },
     }
 }
@@ -231,7 +268,11 @@ fn cell_bytes(cell: &Cell) -> usize {
 }
 
 fn row_bytes(row: &Row) -> usize {
-    row.columns.iter().flat_map(|(_, data)| data.cells()).map(cell_bytes).sum()
+    row.columns
+        .iter()
+        .flat_map(|(_, data)| data.cells())
+        .map(cell_bytes)
+        .sum()
 }
 
 /// Moves every value of an update into one allocation of its own.
@@ -252,7 +293,12 @@ fn visit_values(update: &mut Partition, visit: &mut impl FnMut(&mut Bytes)) {
     for unfiltered in &mut update.unfiltereds {
         match unfiltered {
             Unfiltered::Row(row) => visit_row(row, visit),
-            Unfiltered::Marker(marker) => marker.bound.values.iter_mut().flatten().for_each(&mut *visit),
+            Unfiltered::Marker(marker) => marker
+                .bound
+                .values
+                .iter_mut()
+                .flatten()
+                .for_each(&mut *visit),
         }
     }
 }

@@ -17,7 +17,9 @@ pub struct ClusteringOrder {
 impl ClusteringOrder {
     /// The order of this table.
     pub fn of(table: &TableMetadata) -> Self {
-        Self { columns: table.clustering().to_vec() }
+        Self {
+            columns: table.clustering().to_vec(),
+        }
     }
 }
 
@@ -32,12 +34,20 @@ pub struct Position {
 impl Position {
     /// The place of a row.
     pub fn of_row(clustering: Clustering, order: &Arc<ClusteringOrder>) -> Self {
-        Self { kind: PrefixKind::Clustering, values: clustering.0, order: Arc::clone(order) }
+        Self {
+            kind: PrefixKind::Clustering,
+            values: clustering.0,
+            order: Arc::clone(order),
+        }
     }
 
     /// The place of a bound. Bounds at the same place are equal, whatever starts or ends there.
     pub fn of_bound(bound: &ClusteringBound, order: &Arc<ClusteringOrder>) -> Self {
-        Self { kind: bound.kind, values: bound.values.clone(), order: Arc::clone(order) }
+        Self {
+            kind: bound.kind,
+            values: bound.values.clone(),
+            order: Arc::clone(order),
+        }
     }
 
     /// Clustering values, or the first of them.
@@ -53,7 +63,13 @@ impl Position {
 
 impl Ord for Position {
     fn cmp(&self, other: &Self) -> Ordering {
-        compare_prefixes(self.kind, &self.values, other.kind, &other.values, &self.order.columns)
+        compare_prefixes(
+            self.kind,
+            &self.values,
+            other.kind,
+            &other.values,
+            &self.order.columns,
+        )
     }
 }
 

@@ -28,12 +28,18 @@ impl RangeDeletions {
 
     /// The deletion in force just after a place.
     fn after(&self, place: &Position) -> DeletionTime {
-        self.steps.range(..=place).next_back().map_or(DeletionTime::LIVE, |(_, deletion)| *deletion)
+        self.steps
+            .range(..=place)
+            .next_back()
+            .map_or(DeletionTime::LIVE, |(_, deletion)| *deletion)
     }
 
     /// The deletion in force just before a place.
     fn before(&self, place: &Position) -> DeletionTime {
-        self.steps.range(..place).next_back().map_or(DeletionTime::LIVE, |(_, deletion)| *deletion)
+        self.steps
+            .range(..place)
+            .next_back()
+            .map_or(DeletionTime::LIVE, |(_, deletion)| *deletion)
     }
 
     /// Lays a deletion over the places from `start` to `end`.
@@ -41,10 +47,13 @@ impl RangeDeletions {
         if deletion.is_live() || start >= end {
             return;
         }
-        let (previous, at_start, at_end) = (self.before(&start), self.after(&start), self.after(&end));
+        let (previous, at_start, at_end) =
+            (self.before(&start), self.after(&start), self.after(&end));
         let mut last = previous;
         let mut obsolete = Vec::new();
-        let within = self.steps.range_mut((Bound::Excluded(&start), Bound::Excluded(&end)));
+        let within = self
+            .steps
+            .range_mut((Bound::Excluded(&start), Bound::Excluded(&end)));
         let first = at_start.max(deletion);
         if first != last {
             last = first;
@@ -72,22 +81,47 @@ impl RangeDeletions {
     }
 
     /// The deletions between two places in clustering order, cut to them.
-    pub fn slice<'a>(&'a self, slice: &Slice, order: &Arc<ClusteringOrder>, reversed: bool) -> Markers<'a> {
+    pub fn slice<'a>(
+        &'a self,
+        slice: &Slice,
+        order: &Arc<ClusteringOrder>,
+        reversed: bool,
+    ) -> Markers<'a> {
         let start = Position::of_bound(&slice.start, order);
         let end = Position::of_bound(&slice.end, order);
         if self.steps.is_empty() || start >= end {
-            return Markers { steps: btree_map::Range::default(), from: None, to: None, open: DeletionTime::LIVE, first: DeletionTime::LIVE, reversed };
+            return Markers {
+                steps: btree_map::Range::default(),
+                from: None,
+                to: None,
+                open: DeletionTime::LIVE,
+                first: DeletionTime::LIVE,
+                reversed,
+            };
         }
         let first = self.after(&start);
         let open = if reversed { self.before(&end) } else { first };
-        let steps = self.steps.range((Bound::Excluded(start.clone()), Bound::Excluded(end.clone())));
+        let steps = self
+            .steps
+            .range((Bound::Excluded(start.clone()), Bound::Excluded(end.clone())));
         let (from, to) = if reversed { (end, start) } else { (start, end) };
-        Markers { steps, from: Some(from), to: Some(to), open, first, reversed }
+        Markers {
+            steps,
+            from: Some(from),
+            to: Some(to),
+            open,
+            first,
+            reversed,
+        }
     }
 
     /// The deletion over a row.
     pub fn at(&self, row: &Position) -> DeletionTime {
-        if self.steps.is_empty() { DeletionTime::LIVE } else { self.before(row) }
+        if self.steps.is_empty() {
+            DeletionTime::LIVE
+        } else {
+            self.before(row)
+        }
     }
 }
 
@@ -115,9 +149,17 @@ impl Iterator for Markers<'_> {
             return Some((from, marker));
         }
         loop {
-            let step = if self.reversed { self.steps.next_back() } else { self.steps.next() };
+            let step = if self.reversed {
+                self.steps.next_back()
+            } else {
+                self.steps.next()
+            };
             let Some((place, after)) = step else { break };
-            let next = if self.reversed { self.deletion_before_last() } else { *after };
+            let next = if self.reversed {
+                self.deletion_before_last()
+            } else {
+                *after
+            };
             let before = std::mem::replace(&mut self.open, next);
             if let Some(marker) = marker(place, before, next, self.reversed) {
                 return Some((place.clone(), marker));
@@ -132,7 +174,10 @@ impl Iterator for Markers<'_> {
 impl Markers<'_> {
     /// Going backward: the deletion in force before the step just taken.
     fn deletion_before_last(&self) -> DeletionTime {
-        self.steps.clone().next_back().map_or(self.first, |(_, deletion)| *deletion)
+        self.steps
+            .clone()
+            .next_back()
+            .map_or(self.first, |(_, deletion)| *deletion)
     }
 }
 
@@ -142,5 +187,11 @@ fn marker(
     after: DeletionTime,
     reversed: bool,
 ) -> Option<RangeTombstoneMarker> {
-    RangeTombstoneMarker::between(place.values().to_vec(), place.is_before_rows(), before, after, reversed)
+    RangeTombstoneMarker::between(
+        place.values().to_vec(),
+        place.is_before_rows(),
+        before,
+        after,
+        reversed,
+    )
 }
