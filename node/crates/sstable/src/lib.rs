@@ -3,6 +3,7 @@
 //! An SSTable is a set of files that never change; [`SsTableWriter`] makes one from partitions in
 //! key order, [`SsTableReader`] finds partitions and rows in one. Nothing here knows who calls it.
 
+mod big;
 mod bloom;
 mod collector;
 pub mod compression;

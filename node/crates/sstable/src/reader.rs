@@ -4,13 +4,14 @@
 //! S1: nothing is returned from a chunk whose checksum does not match.
 //! S2: memory holds the bloom filter, offsets of chunks up to 512 KiB, and what is being read.
 
+use crate::big::BigIndex;
 use crate::bloom::BloomFilter;
 use crate::data::{DataCursor, DataFile};
 use crate::descriptor::{Component, Descriptor, Format};
 use crate::error::{Result, SsTableError, corrupt, io_at};
 use crate::file::FileReader;
 use crate::index::{PartitionIndex, PartitionPlace, read_entry};
-use crate::rows::{ForwardRows, ReversedRows, RowsPlace, slices_of};
+use crate::rows::{ForwardRows, ReversedRows, RowIndex, RowsPlace, slices_of};
 use crate::statistics::{MURMUR3_PARTITIONER, Statistics};
 use bytes::Bytes;
 use helenus_rows::codec::{SerializationHeader, deletion, unfiltered};
@@ -36,8 +37,7 @@ pub struct SsTableReader {
     statistics: Statistics,
     filter: Option<BloomFilter>,
     data: Arc<DataFile>,
-    index: PartitionIndex,
-    rows: FileReader,
+    index: Index,
     size_bytes: u64,
 }
 
@@ -54,6 +54,25 @@ pub fn read_statistics(disk: &dyn Disk, descriptor: &Descriptor) -> Result<Stati
     let path = descriptor.path(Component::Statistics);
     let content = disk.read(&path).map_err(io_at(&path))?;
     Statistics::decode(&content, descriptor.version, &path)
+}
+
+/// How partitions are found.
+enum Index {
+    Bti { partitions: PartitionIndex, rows: FileReader },
+    Big(BigIndex),
+}
+
+impl Index {
+    fn open(disk: &dyn Disk, descriptor: &Descriptor) -> Result<Self> {
+        let open = |component| FileReader::open(disk, &descriptor.path(component));
+        Ok(match descriptor.format {
+            Format::Bti => Self::Bti {
+                partitions: PartitionIndex::open(open(Component::Partitions)?)?,
+                rows: open(Component::Rows)?,
+            },
+            Format::Big => Self::Big(BigIndex::open(open(Component::Index)?)?),
+        })
+    }
 }
 
 struct PartitionHead {
@@ -73,7 +92,7 @@ impl SsTableReader {
             path: descriptor.path(Component::Data),
             what,
         };
-        if !descriptor.version.is_readable(descriptor.format) || descriptor.format != Format::Bti {
+        if !descriptor.version.is_readable(descriptor.format) {
             return Err(unsupported(format!(
                 "reading version {}",
                 descriptor.version.as_str()
@@ -103,11 +122,7 @@ impl SsTableReader {
             None
         };
         let data = Arc::new(DataFile::open(disk, &descriptor)?);
-        let index = PartitionIndex::open(FileReader::open(
-            disk,
-            &descriptor.path(Component::Partitions),
-        )?)?;
-        let rows = FileReader::open(disk, &descriptor.path(Component::Rows))?;
+        let index = Index::open(disk, &descriptor)?;
         let mut size_bytes = 0;
         for component in Component::ALL {
             let path = descriptor.path(component);
@@ -123,11 +138,7 @@ impl SsTableReader {
             table,
             header,
             statistics,
-            filter,
-            data,
-            index,
-            rows,
-            size_bytes,
+            filter, data, index, size_bytes,
         }))
     }
 
@@ -148,17 +159,26 @@ impl SsTableReader {
 
     /// First key.
     pub fn first(&self) -> &DecoratedKey {
-        &self.index.first
+        match &self.index {
+            Index::Bti { partitions, .. } => &partitions.first,
+            Index::Big(index) => &index.first,
+        }
     }
 
     /// Last key.
     pub fn last(&self) -> &DecoratedKey {
-        &self.index.last
+        match &self.index {
+            Index::Bti { partitions, .. } => &partitions.last,
+            Index::Big(index) => &index.last,
+        }
     }
 
     /// Count of partitions.
     pub fn partition_count(&self) -> u64 {
-        self.index.count
+        match &self.index {
+            Index::Bti { partitions, .. } => partitions.count,
+            Index::Big(index) => index.count,
+        }
     }
 
     /// Oldest write.
@@ -200,9 +220,11 @@ impl SsTableReader {
         &self.header
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "BIG SSTables have no such file")]
     pub(crate) fn rows_file(&self) -> Result<&FileReader> {
-        Ok(&self.rows)
+        match &self.index {
+            Index::Bti { rows, .. } => Ok(rows),
+            Index::Big(_) => Err(SsTableError::Invalid("a BIG SSTable has no Rows.db".into())),
+        }
     }
 
     /// Whether the key may be there, by first and last key and the bloom filter.
@@ -229,26 +251,16 @@ impl SsTableReader {
         if !self.may_contain(key) {
             return Ok(None);
         }
-        let Some(place) = self.index.candidate(key)? else {
+        let Some((position, index)) = self.locate(key)? else {
             return Ok(None);
-        };
-        let (position, root) = match place {
-            PartitionPlace::Data(position) => (position, None),
-            PartitionPlace::Rows(at) => {
-                let entry = read_entry(&self.rows, at, self.header.version)?;
-                if entry.key != key.key {
-                    return Ok(None);
-                }
-                (entry.data_position, Some(entry.root))
-            }
         };
         let mut cursor = DataCursor::new(Arc::clone(&self.data), position);
         let found = cursor.decode(|reader| Ok(reader.short_bytes()?))?;
         if found != key.key {
-            return if root.is_some() {
-                Err(cursor.corrupt("the row index points to another partition"))
-            } else {
+            return if matches!(index, RowIndex::None) {
                 Ok(None)
+            } else {
+                Err(cursor.corrupt("the row index points to another partition"))
             };
         }
         cursor.seek(position);
@@ -256,19 +268,30 @@ impl SsTableReader {
         let place = RowsPlace {
             reader: Arc::clone(self),
             cursor,
-            start: position,
-            index: root,
+            start: position, index,
             end: Arc::default(),
         };
         Ok(Some(source(key.clone(), head, place, filter)))
     }
 
-    fn row_index_of(&self, key: &DecoratedKey) -> Result<Option<u64>> {
-        Ok(match self.index.candidate(key)? {
-            Some(PartitionPlace::Rows(at)) => {
-                Some(read_entry(&self.rows, at, self.header.version)?.root)
+    /// Where a key's partition is if it is there at all, and its row index.
+    fn locate(&self, key: &DecoratedKey) -> Result<Option<(u64, RowIndex)>> {
+        let (partitions, rows) = match &self.index {
+            Index::Bti { partitions, rows } => (partitions, rows),
+            Index::Big(index) => {
+                return Ok(index.locate(key, &self.header)?.map(|(position, blocks)| {
+                    let index = if blocks.is_empty() { RowIndex::None } else { RowIndex::List(Arc::new(blocks)) };
+                    (position, index)
+                }));
             }
-            _ => None,
+        };
+        Ok(match partitions.candidate(key)? {
+            None => None,
+            Some(PartitionPlace::Data(position)) => Some((position, RowIndex::None)),
+            Some(PartitionPlace::Rows(at)) => {
+                let entry = read_entry(rows, at, self.header.version)?;
+                (entry.key == key.key).then_some((entry.data_position, RowIndex::Trie(entry.root)))
+            }
         })
     }
 
@@ -320,10 +343,14 @@ impl SsTableReader {
                 },
             ),
         };
-        for (place, uncertain) in self.index.ceiling(&bound)? {
+        let (partitions, rows) = match &self.index {
+            Index::Bti { partitions, rows } => (partitions, rows),
+            Index::Big(index) => return index.position_of(|key| is_before(key, start)),
+        };
+        for (place, uncertain) in partitions.ceiling(&bound)? {
             let (position, key) = match place {
                 PartitionPlace::Rows(at) => {
-                    let entry = read_entry(&self.rows, at, self.header.version)?;
+                    let entry = read_entry(rows, at, self.header.version)?;
                     (entry.data_position, Some(entry.key))
                 }
                 PartitionPlace::Data(position) => (position, None),
@@ -435,9 +462,9 @@ impl Scanner {
         }
         // Whole partitions are read from their start; the row index would only cost a look-up.
         let index = if self.range.filter == ClusteringFilter::all() {
-            None
+            RowIndex::None
         } else {
-            self.reader.row_index_of(&key)?
+            self.reader.locate(&key)?.map_or(RowIndex::None, |(_, index)| index)
         };
         let place = RowsPlace {
             reader: Arc::clone(&self.reader),

@@ -5,7 +5,8 @@
 
 use crate::data::DataCursor;
 use crate::error::Result;
-use crate::index::{BlocksDescending, clustering_bytes};
+use crate::big::{ListedBlock, block_at, blocks_up_to};
+use crate::index::{BlocksDescending, RowBlock, clustering_bytes};
 use crate::reader::SsTableReader;
 use helenus_rows::clustering::compare_prefixes;
 use helenus_rows::codec::unfiltered;
@@ -58,6 +59,36 @@ fn closing(bound: &ClusteringBound, deletion: DeletionTime) -> Unfiltered {
     })
 }
 
+/// How blocks of a partition's rows are found.
+#[derive(Clone)]
+pub(crate) enum RowIndex {
+    /// There is one block, or the rows are read from the start.
+    None,
+    /// A trie of Rows.db with this root.
+    Trie(u64),
+    /// A list of Index.db.
+    List(Arc<Vec<ListedBlock>>),
+}
+
+/// Blocks of rows in descending order.
+enum Blocks {
+    Trie(BlocksDescending),
+    List { blocks: Arc<Vec<ListedBlock>>, left: usize },
+}
+
+impl Blocks {
+    fn next(&mut self, reader: &SsTableReader) -> Result<Option<RowBlock>> {
+        match self {
+            Self::Trie(trie) => trie.next(reader.rows_file()?),
+            Self::List { blocks, left } => {
+                let Some(at) = left.checked_sub(1) else { return Ok(None) };
+                *left = at;
+                Ok(block_at(blocks, at))
+            }
+        }
+    }
+}
+
 /// Where a partition's rows are.
 #[derive(Clone)]
 pub(crate) struct RowsPlace {
@@ -66,8 +97,8 @@ pub(crate) struct RowsPlace {
     pub(crate) cursor: DataCursor,
     /// Start of the partition.
     pub(crate) start: u64,
-    /// Root of its row index.
-    pub(crate) index: Option<u64>,
+    /// Its row index.
+    pub(crate) index: RowIndex,
     /// Told where the partition ends once that is known; 0 before.
     pub(crate) end: Arc<AtomicU64>,
 }
@@ -87,13 +118,8 @@ impl RowsPlace {
 
     /// Where the partition ends, passing over its rows.
     pub(crate) fn find_end(mut self) -> Result<u64> {
-        if let Some(root) = self.index {
-            let file = self.reader.rows_file()?.clone();
-            let top = self.bytes(&ClusteringBound::top());
-            let version = self.reader.header().version;
-            if let Some(block) = BlocksDescending::new(&file, root, &top, version)?.next(&file)? {
-                self.cursor.seek(self.start + block.offset);
-            }
+        if let Some(block) = self.block_of(&ClusteringBound::top())? {
+            self.cursor.seek(self.start + block.offset);
         }
         while self.read()?.is_some() {}
         Ok(self.cursor.position())
@@ -110,8 +136,24 @@ impl RowsPlace {
         )
     }
 
-    fn bytes(&self, bound: &ClusteringBound) -> Vec<u8> {
-        clustering_bytes(bound.kind, &bound.values, self.reader.table().clustering())
+    /// The blocks from the one in which a bound falls; `None` without an index.
+    fn blocks_from(&self, bound: &ClusteringBound) -> Result<Option<Blocks>> {
+        let columns = self.reader.table().clustering();
+        Ok(match &self.index {
+            RowIndex::None => None,
+            RowIndex::Trie(root) => {
+                let bytes = clustering_bytes(bound.kind, &bound.values, columns);
+                let version = self.reader.header().version;
+                Some(Blocks::Trie(BlocksDescending::new(self.reader.rows_file()?, *root, &bytes, version)?))
+            }
+            RowIndex::List(blocks) => {
+                Some(Blocks::List { blocks: Arc::clone(blocks), left: blocks_up_to(blocks, bound, columns) })
+            }
+        })
+    }
+
+    fn block_of(&self, bound: &ClusteringBound) -> Result<Option<RowBlock>> {
+        self.blocks_from(bound)?.map_or(Ok(None), |mut blocks| blocks.next(&self.reader))
     }
 }
 
@@ -164,21 +206,13 @@ impl ForwardRows {
         if slice.start.values.is_empty() {
             return Ok(None);
         }
-        if let Some(root) = self.place.index {
-            let file = self.place.reader.rows_file()?.clone();
-            let bound = self.place.bytes(&slice.start);
-            let version = self.place.reader.header().version;
-            if let Some(block) = BlocksDescending::new(&file, root, &bound, version)?.next(&file)? {
-                let target = self.place.start + block.offset;
-                let here = self
-                    .pending
-                    .as_ref()
-                    .map_or(self.place.cursor.position(), |(position, _)| *position);
-                if target > here && !self.ended {
-                    self.pending = None;
-                    self.open = block.open;
-                    self.place.cursor.seek(target);
-                }
+        if let Some(block) = self.place.block_of(&slice.start)? {
+            let target = self.place.start + block.offset;
+            let here = self.pending.as_ref().map_or(self.place.cursor.position(), |(position, _)| *position);
+            if target > here && !self.ended {
+                self.pending = None;
+                self.open = block.open;
+                self.place.cursor.seek(target);
             }
         }
         while self.peek()?.is_some() {
@@ -250,7 +284,7 @@ pub(crate) struct ReversedRows {
     rows_start: u64,
     slices: VecDeque<Slice>,
     slice: Option<Slice>,
-    blocks: Option<BlocksDescending>,
+    blocks: Option<Blocks>,
     /// End of the block before which the next one ends.
     block_start: u64,
     ready: Vec<Unfiltered>,
@@ -321,29 +355,18 @@ impl ReversedRows {
 
     fn start_slice(&mut self, slice: &Slice) -> Result<()> {
         self.reached_start = true;
-        let Some(root) = self.place.index else {
+        self.blocks = self.place.blocks_from(&slice.end)?;
+        if self.blocks.is_none() {
             return self.load(slice, self.rows_start, None, u64::MAX, true);
-        };
-        let file = self.place.reader.rows_file()?.clone();
-        let bound = self.place.bytes(&slice.end);
-        self.blocks = Some(BlocksDescending::new(
-            &file,
-            root,
-            &bound,
-            self.place.reader.header().version,
-        )?);
+        }
         self.block_start = u64::MAX;
         self.next_block(slice, true).map(|_| ())
     }
 
     /// Loads the next lower block; `false` when there is none.
     fn next_block(&mut self, slice: &Slice, last: bool) -> Result<bool> {
-        let file = self.place.reader.rows_file()?.clone();
-        let Some(block) = self
-            .blocks
-            .as_mut()
-            .map_or(Ok(None), |blocks| blocks.next(&file))?
-        else {
+        let reader = &self.place.reader;
+        let Some(block) = self.blocks.as_mut().map_or(Ok(None), |blocks| blocks.next(reader))? else {
             return Ok(false);
         };
         let start = self.place.start + block.offset;

@@ -212,3 +212,18 @@ fn files_of_cassandra_are_read_and_written_alike() {
     }
     assert!(count >= 13, "{count}");
 }
+
+/// Test data of Cassandra's own repository, versions `ma` to `da`; not part of this one.
+#[test]
+fn files_of_every_version_are_read() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/fixtures/legacy-sstables");
+    if !root.is_dir() {
+        println!("skipped: {} is not there", root.display());
+        return;
+    }
+    for version in folders(&root).into_iter().filter(|path| path.is_dir()) {
+        for folder in folders(&version.join("legacy_tables")) {
+            assert!(check(&folder) > 0, "{}", folder.display());
+        }
+    }
+}
