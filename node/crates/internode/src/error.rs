@@ -79,4 +79,7 @@ pub enum EncodeError {
     /// A text longer than the 65,535 bytes that its length field can say.
     #[error("text of {0} bytes is longer than 65535")]
     TextTooLong(usize),
+    /// A payload whose rows have no form in this version.
+    #[error("payload cannot be written: {0}")]
+    Unwritable(String),
 }

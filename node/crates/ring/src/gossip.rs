@@ -37,7 +37,8 @@ use std::time::Duration;
 /// What the edge shall do, or tell others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GossipAction {
-    /// Send a message, on the urgent connection.
+    /// Send a message, on the urgent connection. An [`GossipMessage::EchoResponse`] answers the
+    /// message just received: it must carry that message's id.
     Send {
         /// To whom.
         to: Endpoint,

@@ -360,24 +360,23 @@ impl Life {
         {
             return self.wait(format!("the ring knows another member at our address {}: {:?}; it must return elsewhere or be removed", occupant.endpoint, occupant.host_id));
         }
-        let status = match self.settings.replaces {
-            Some(target) => match self.take_over(target, &members) {
+        let moving = |member: &&Member| {
+            member.status.is_joining() || matches!(member.status, Status::Leaving { .. })
+        };
+        let status = if let Some(target) = self.settings.replaces {
+            match self.take_over(target, &members) {
                 Ok(status) => status,
                 Err(reason) => return self.stop(reason),
-            },
-            None => {
-                if let Some(other) = members.iter().find(|member| {
-                    member.status.is_joining() || matches!(member.status, Status::Leaving { .. })
-                }) {
-                    return self.wait(format!(
-                        "{} is joining or leaving; one at a time",
-                        other.endpoint
-                    ));
-                }
-                self.tokens = self.choose_tokens(&members, entropy);
-                Status::Bootstrapping {
-                    token: self.first_token(),
-                }
+            }
+        } else if let Some(other) = members.iter().find(moving) {
+            return self.wait(format!(
+                "{} is joining or leaving; one at a time",
+                other.endpoint
+            ));
+        } else {
+            self.tokens = self.choose_tokens(&members, entropy);
+            Status::Bootstrapping {
+                token: self.first_token(),
             }
         };
         let store = self.raise_generation(gossiper, states, now);

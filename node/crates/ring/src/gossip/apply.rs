@@ -55,13 +55,13 @@ impl Gossiper {
                 }
             }
             GossipMessage::Ack { digests, states } => {
-                self.on_ack(from, &digests, states, now, &mut actions)
+                self.on_ack(from, &digests, states, now, &mut actions);
             }
             GossipMessage::Ack2 { states } if self.is_enabled() => {
-                self.apply(states, now, &mut actions)
+                self.apply(states, now, &mut actions);
             }
             GossipMessage::Shutdown { state } if self.is_enabled() => {
-                self.on_shutdown(from, state, &mut actions)
+                self.on_shutdown(from, state, &mut actions);
             }
             GossipMessage::EchoRequest if self.is_enabled() => actions.push(GossipAction::Send {
                 to: from,
@@ -77,13 +77,12 @@ impl Gossiper {
 
     fn answer_syn(&self, digests: &[GossipDigest]) -> Option<GossipMessage> {
         match &self.mode {
-            Mode::Idle => None,
             // both of us are asking: say so, that the other need not wait for a ring
             Mode::Shadow(_) if digests.is_empty() => Some(GossipMessage::Ack {
                 digests: Vec::new(),
                 states: EndpointStates::new(),
             }),
-            Mode::Shadow(_) => None,
+            Mode::Idle | Mode::Shadow(_) => None,
             Mode::Enabled if digests.is_empty() => Some(GossipMessage::Ack {
                 digests: Vec::new(),
                 states: self.shadow_states(),
@@ -177,9 +176,8 @@ impl Gossiper {
         actions: &mut Vec<GossipAction>,
     ) {
         match &mut self.mode {
-            Mode::Idle => {}
             Mode::Shadow(round) if digests.is_empty() => Self::shadow_answer(round, from, states),
-            Mode::Shadow(_) => {}
+            Mode::Idle | Mode::Shadow(_) => {}
             Mode::Enabled => {
                 // an answer without anything asked may be a late one to our shadow round: nothing lost in applying it
                 self.apply(states, now, actions);
@@ -246,7 +244,7 @@ impl Gossiper {
                     touched = true;
                 }
                 Some(known) if generation == known => {
-                    touched |= self.merge(endpoint, &remote, now, actions)
+                    touched |= self.merge(endpoint, &remote, now, actions);
                 }
                 Some(_) => {}
             }

@@ -92,7 +92,7 @@ impl TokenRange {
                 Some(last)
                     if last.up_to == range.after && last.size() + range.size() <= 1 << 64 =>
                 {
-                    last.up_to = range.up_to
+                    last.up_to = range.up_to;
                 }
                 _ => joined.push(range),
             }
