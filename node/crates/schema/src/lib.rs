@@ -9,6 +9,7 @@
 
 pub mod keyspace;
 pub mod schema;
+pub mod system;
 pub mod table;
 
 pub use keyspace::{Keyspace, Replication};
