@@ -20,7 +20,10 @@ fn folder() -> PathBuf {
 
 fn known_differences() -> Result<BTreeSet<String>> {
     let text = std::fs::read_to_string(folder().join("known-differences.txt"))?;
-    let ids = text.lines().filter_map(|line| line.split_whitespace().next()).filter(|word| !word.starts_with('#'));
+    let ids = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|word| !word.starts_with('#'));
     Ok(ids.map(str::to_owned).collect())
 }
 
@@ -29,8 +32,12 @@ fn files() -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder())? {
         let path = entry?.path();
-        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        if path.extension().is_some_and(|ending| ending == "cql") && (wanted.is_none() || wanted == stem) {
+        let stem = path
+            .file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned());
+        if path.extension().is_some_and(|ending| ending == "cql")
+            && (wanted.is_none() || wanted == stem)
+        {
             files.push(path);
         }
     }
@@ -45,15 +52,23 @@ fn answers_equal_those_of_cassandra() -> Result<()> {
     let subject = target.start("127.0.20.12").context("start the target")?;
     let oracle = Cassandra::start("127.0.20.11", &CassandraOptions::default())?;
     let known = known_differences()?;
-    let (mut count, mut differing, mut surprises, mut ran) = (0, BTreeSet::new(), Vec::new(), BTreeSet::new());
+    let (mut count, mut differing, mut surprises, mut ran) =
+        (0, BTreeSet::new(), Vec::new(), BTreeSet::new());
     for path in files()? {
         let corpus = Corpus::read(&path)?;
-        ran.extend(corpus.statements.iter().map(|statement| statement.id.clone()));
+        ran.extend(
+            corpus
+                .statements
+                .iter()
+                .map(|statement| statement.id.clone()),
+        );
         let before = differing.len();
         for version in [4, 5] {
             let mut left = Connection::open(oracle.ip(), version)?;
-            let differences = Connection::open(subject.ip(), version).and_then(|mut right| corpus.compare(&mut left, &mut right));
-            let differences = differences.with_context(|| format!("{} in v{version}", corpus.name))?;
+            let differences = Connection::open(subject.ip(), version)
+                .and_then(|mut right| corpus.compare(&mut left, &mut right));
+            let differences =
+                differences.with_context(|| format!("{} in v{version}", corpus.name))?;
             count += corpus.statements.len();
             for difference in differences {
                 if !known.contains(&difference.id) {
@@ -62,22 +77,45 @@ fn answers_equal_those_of_cassandra() -> Result<()> {
                 differing.insert(difference.id);
             }
         }
-        eprintln!("{}: {} statements, {} differ", corpus.name, corpus.statements.len(), differing.len() - before);
+        eprintln!(
+            "{}: {} statements, {} differ",
+            corpus.name,
+            corpus.statements.len(),
+            differing.len() - before
+        );
     }
-    let healed: Vec<&String> = known.iter().filter(|id| ran.contains(*id) && !differing.contains(*id)).collect();
-    println!("{count} answers compared, {} statements differ, {} of them known", differing.len(), differing.len() - surprises_of(&surprises));
+    let healed: Vec<&String> = known
+        .iter()
+        .filter(|id| ran.contains(*id) && !differing.contains(*id))
+        .collect();
+    println!(
+        "{count} answers compared, {} statements differ, {} of them known",
+        differing.len(),
+        differing.len() - surprises_of(&surprises)
+    );
     for report in &surprises {
         println!("{report}\n");
     }
     subject.finish(ALLOWED_LOG_LINES)?;
-    assert!(surprises.is_empty(), "{} answers differ from Cassandra's", surprises.len());
+    assert!(
+        surprises.is_empty(),
+        "{} answers differ from Cassandra's",
+        surprises.len()
+    );
     if target == Target::Helenus {
-        assert!(healed.is_empty(), "these no longer differ; take them off corpus/known-differences.txt: {healed:#?}");
+        assert!(
+            healed.is_empty(),
+            "these no longer differ; take them off corpus/known-differences.txt: {healed:#?}"
+        );
     }
     Ok(())
 }
 
 /// How many statements the reports speak of; one may differ in both versions.
 fn surprises_of(reports: &[String]) -> usize {
-    reports.iter().filter_map(|report| report.split_whitespace().next()).collect::<BTreeSet<_>>().len()
+    reports
+        .iter()
+        .filter_map(|report| report.split_whitespace().next())
+        .collect::<BTreeSet<_>>()
+        .len()
 }

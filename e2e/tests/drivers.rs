@@ -15,13 +15,19 @@ use std::time::Instant;
 const ALLOWED_LOG_LINES: &[&str] = &[];
 
 fn wanted(name: &str) -> bool {
-    std::env::var("HELENUS_E2E_DRIVERS").map_or(true, |list| list.split(',').any(|part| part == name))
+    std::env::var("HELENUS_E2E_DRIVERS")
+        .map_or(true, |list| list.split(',').any(|part| part == name))
 }
 
 fn datacenter(ip: &str) -> Result<String> {
     match Connection::open(ip, 4)?.run("SELECT data_center FROM system.local")? {
         Outcome::Rows(rows) => {
-            let cell = rows.rows.first().and_then(|row| row.first()).and_then(Option::as_ref).context("no data center")?;
+            let cell = rows
+                .rows
+                .first()
+                .and_then(|row| row.first())
+                .and_then(Option::as_ref)
+                .context("no data center")?;
             Ok(String::from_utf8(cell.clone())?)
         }
         other => anyhow::bail!("system.local was answered with {other:?}"),
@@ -30,16 +36,27 @@ fn datacenter(ip: &str) -> Result<String> {
 
 #[test]
 fn drivers_work() -> Result<()> {
-    let node = Target::from_environment()?.start("127.0.20.21").context("start the target")?;
+    let node = Target::from_environment()?
+        .start("127.0.20.21")
+        .context("start the target")?;
     let mut failures = Vec::new();
     let datacenter = datacenter(node.ip()).unwrap_or_else(|error| {
         failures.push(format!("reading system.local: {error:#}"));
         "DC1".into()
     });
-    for driver in Driver::ALL.into_iter().filter(|driver| wanted(driver.name())) {
+    for driver in Driver::ALL
+        .into_iter()
+        .filter(|driver| wanted(driver.name()))
+    {
         let begin = Instant::now();
         let report = driver.run(&[node.ip()], &datacenter)?;
-        println!("{}: {} passed, {} failed in {:?}", driver.name(), report.passed, report.failed.len(), begin.elapsed());
+        println!(
+            "{}: {} passed, {} failed in {:?}",
+            driver.name(),
+            report.passed,
+            report.failed.len(),
+            begin.elapsed()
+        );
         if let Err(error) = report.verdict() {
             failures.push(format!("{}: {error:#}", driver.name()));
         }

@@ -54,7 +54,9 @@ impl Driver {
 
     /// The program's folder in the repository.
     fn source(self) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("drivers").join(self.name())
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("drivers")
+            .join(self.name())
     }
 
     /// The files whose change means that the driver must be installed again.
@@ -73,18 +75,24 @@ impl Driver {
         let mut wanted = String::new();
         for name in self.pins() {
             let path = self.source().join(name);
-            wanted += &std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+            wanted += &std::fs::read_to_string(&path)
+                .with_context(|| format!("read {}", path.display()))?;
         }
         let marker = folder.join("installed");
         if std::fs::read_to_string(&marker).is_ok_and(|installed| installed == wanted) {
             return Ok(folder);
         }
-        eprintln!("installing the {} driver into {} (once)", self.name(), folder.display());
+        eprintln!(
+            "installing the {} driver into {} (once)",
+            self.name(),
+            folder.display()
+        );
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;
         }
         std::fs::create_dir_all(&folder)?;
-        self.install_into(&folder).with_context(|| format!("install the {} driver", self.name()))?;
+        self.install_into(&folder)
+            .with_context(|| format!("install the {} driver", self.name()))?;
         std::fs::write(marker, wanted)?;
         Ok(folder)
     }
@@ -95,17 +103,31 @@ impl Driver {
             Self::Python | Self::Cqlsh => {
                 output(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
                 let pip = folder.join("bin/pip");
-                output(Command::new(pip).args(["install", "--quiet", "-r"]).arg(source.join("requirements.txt")))?;
+                output(
+                    Command::new(pip)
+                        .args(["install", "--quiet", "-r"])
+                        .arg(source.join("requirements.txt")),
+                )?;
             }
             Self::Java => java::maven(&source.join("pom.xml"), &folder.join("lib"))?,
             Self::Go => {
-                output(Command::new("go").args(["build", "-o"]).arg(folder.join("smoke")).arg(".").current_dir(&source))?;
+                output(
+                    Command::new("go")
+                        .args(["build", "-o"])
+                        .arg(folder.join("smoke"))
+                        .arg(".")
+                        .current_dir(&source),
+                )?;
             }
             Self::Node => {
                 for name in self.pins() {
                     std::fs::copy(source.join(name), folder.join(name))?;
                 }
-                output(Command::new("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(folder))?;
+                output(
+                    Command::new("npm")
+                        .args(["ci", "--no-audit", "--no-fund"])
+                        .current_dir(folder),
+                )?;
             }
         }
         Ok(())
@@ -122,31 +144,64 @@ impl Driver {
             }
             Self::Java => {
                 let mut command = Command::new("java");
-                command.arg("-XX:TieredStopAtLevel=1").arg("-cp").arg(folder.join("lib/*")).arg(source.join("Smoke.java"));
+                command
+                    .arg("-XX:TieredStopAtLevel=1")
+                    .arg("-cp")
+                    .arg(folder.join("lib/*"))
+                    .arg(source.join("Smoke.java"));
                 command
             }
             Self::Go => Command::new(folder.join("smoke")),
             Self::Node => {
                 let mut command = Command::new("node");
-                command.env("NODE_PATH", folder.join("node_modules")).arg(source.join("smoke.js"));
+                command
+                    .env("NODE_PATH", folder.join("node_modules"))
+                    .arg(source.join("smoke.js"));
                 command
             }
         };
         // five minutes are far more than any of them needs; timeout is of coreutils and ends them all the same
         let mut limited = Command::new("timeout");
-        limited.arg("300").arg(command.get_program()).args(command.get_args());
-        limited.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
-        let done = limited.arg(hosts.join(",")).arg(datacenter).stdin(Stdio::null()).output()?;
-        let text = format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        limited
+            .arg("300")
+            .arg(command.get_program())
+            .args(command.get_args());
+        limited.envs(
+            command
+                .get_envs()
+                .filter_map(|(key, value)| Some((key, value?))),
+        );
+        let done = limited
+            .arg(hosts.join(","))
+            .arg(datacenter)
+            .stdin(Stdio::null())
+            .output()?;
+        let text = format!(
+            "{}{}",
+            String::from_utf8_lossy(&done.stdout),
+            String::from_utf8_lossy(&done.stderr)
+        );
         Ok(Report::read(text, done.status.success()))
     }
 }
 
 impl Report {
     fn read(output: String, success: bool) -> Self {
-        let failed = output.lines().filter(|line| line.starts_with("FAILED")).map(str::to_owned).collect();
-        let passed = output.lines().filter(|line| line.starts_with("ok ")).count();
-        Self { passed, failed, output, success }
+        let failed = output
+            .lines()
+            .filter(|line| line.starts_with("FAILED"))
+            .map(str::to_owned)
+            .collect();
+        let passed = output
+            .lines()
+            .filter(|line| line.starts_with("ok "))
+            .count();
+        Self {
+            passed,
+            failed,
+            output,
+            success,
+        }
     }
 
     /// An error unless everything passed (D1).
@@ -168,10 +223,26 @@ mod tests {
 
     #[test]
     fn a_program_that_ends_early_does_not_pass() {
-        assert!(Report::read("ok a\nok b\n2 passed, 0 failed\n".into(), true).verdict().is_ok());
-        assert!(Report::read("ok a\nok b\n2 passed, 0 failed\n".into(), false).verdict().is_err());
+        assert!(
+            Report::read("ok a\nok b\n2 passed, 0 failed\n".into(), true)
+                .verdict()
+                .is_ok()
+        );
+        assert!(
+            Report::read("ok a\nok b\n2 passed, 0 failed\n".into(), false)
+                .verdict()
+                .is_err()
+        );
         assert!(Report::read("ok a\nok b\n".into(), true).verdict().is_err());
-        assert!(Report::read("0 passed, 0 failed\n".into(), true).verdict().is_err());
-        assert!(Report::read("ok a\nFAILED b: c\n1 passed, 1 failed\n".into(), false).verdict().is_err());
+        assert!(
+            Report::read("0 passed, 0 failed\n".into(), true)
+                .verdict()
+                .is_err()
+        );
+        assert!(
+            Report::read("ok a\nFAILED b: c\n1 passed, 1 failed\n".into(), false)
+                .verdict()
+                .is_err()
+        );
     }
 }

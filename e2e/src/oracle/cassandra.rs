@@ -79,7 +79,13 @@ impl Cassandra {
     pub fn start(ip: &str, options: &Options) -> Result<Self> {
         let jmx_port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let home = Home::new("cassandra", ip)?;
-        let mut node = Self { ip: ip.into(), options: options.clone(), jmx_port, child: None, home };
+        let mut node = Self {
+            ip: ip.into(),
+            options: options.clone(),
+            jmx_port,
+            child: None,
+            home,
+        };
         node.write_configuration()?;
         node.run()?;
         Ok(node)
@@ -98,9 +104,13 @@ impl Cassandra {
             cores: self.options.cores.clone(),
         };
         self.child = Some(Guarded::start(&recipe)?);
-        let result = self.wait_for_cql(Duration::from_secs(240));
+        let result = self.wait_for_cql(Duration::from_mins(4));
         if result.is_err() {
-            eprintln!("--- the last lines of {}\n{}", self.log_path().display(), logs::tail(&self.log_path(), 40));
+            eprintln!(
+                "--- the last lines of {}\n{}",
+                self.log_path().display(),
+                logs::tail(&self.log_path(), 40)
+            );
             self.child = None;
         }
         result
@@ -109,7 +119,7 @@ impl Cassandra {
     /// End it (SIGTERM), data kept.
     pub fn stop(&mut self) -> Result<()> {
         if let Some(mut child) = self.child.take() {
-            child.terminate(Duration::from_secs(60))?;
+            child.terminate(Duration::from_mins(1))?;
         }
         Ok(())
     }
@@ -124,7 +134,11 @@ impl Cassandra {
         let port = self.jmx_port.to_string();
         let mut all = vec!["-p", port.as_str()];
         all.extend(arguments);
-        java::run("org.apache.cassandra.tools.NodeTool", &self.configuration(), &all)
+        java::run(
+            "org.apache.cassandra.tools.NodeTool",
+            &self.configuration(),
+            &all,
+        )
     }
 
     /// Run an offline tool on the data folder of this node, which must be stopped.
@@ -160,8 +174,14 @@ impl Cassandra {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(self.data_directory().join(keyspace))? {
             let path = entry?.path();
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            if name.rsplit_once('-').is_some_and(|(front, _)| front == table) {
+            let name = path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            if name
+                .rsplit_once('-')
+                .is_some_and(|(front, _)| front == table)
+            {
                 found.push(path);
             }
         }
@@ -174,26 +194,47 @@ impl Cassandra {
     }
 
     fn wait_for_cql(&mut self, deadline: Duration) -> Result<()> {
-        let address: SocketAddr = format!("{}:9042", self.ip).parse().context("the node's address")?;
+        let address: SocketAddr = format!("{}:9042", self.ip)
+            .parse()
+            .context("the node's address")?;
         let begin = Instant::now();
         while begin.elapsed() < deadline {
-            let Some(child) = &mut self.child else { bail!("{} is not running", self.ip) };
+            let Some(child) = &mut self.child else {
+                bail!("{} is not running", self.ip)
+            };
             if let Some(status) = child.ended()? {
-                bail!("Cassandra on {} ended with {status}; see {}", self.ip, self.log_path().display());
+                bail!(
+                    "Cassandra on {} ended with {status}; see {}",
+                    self.ip,
+                    self.log_path().display()
+                );
             }
             if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(250));
         }
-        bail!("Cassandra on {} has not opened CQL after {deadline:?}; see {}", self.ip, self.log_path().display())
+        bail!(
+            "Cassandra on {} has not opened CQL after {deadline:?}; see {}",
+            self.ip,
+            self.log_path().display()
+        )
     }
 
     fn command_line(&self) -> Result<Vec<String>> {
-        let (home, conf, heap) = (self.home.path().display(), self.configuration(), &self.options.heap);
+        let (home, conf, heap) = (
+            self.home.path().display(),
+            self.configuration(),
+            &self.options.heap,
+        );
         let conf = conf.display();
-        let mut line: Vec<String> =
-            vec!["java".into(), format!("-Xms{heap}"), format!("-Xmx{heap}"), "-XX:+UseG1GC".into(), "-Xss256k".into()];
+        let mut line: Vec<String> = vec![
+            "java".into(),
+            format!("-Xms{heap}"),
+            format!("-Xmx{heap}"),
+            "-XX:+UseG1GC".into(),
+            "-Xss256k".into(),
+        ];
         line.extend(java::options());
         line.extend([
             format!("-Dcassandra.storagedir={home}"),
@@ -223,8 +264,13 @@ impl Cassandra {
         }
         let conf = self.configuration();
         std::fs::write(conf.join("cassandra.yaml"), yaml)?;
-        let Options { datacenter, rack, .. } = &self.options;
-        std::fs::write(conf.join("cassandra-rackdc.properties"), format!("dc={datacenter}\nrack={rack}\n"))?;
+        let Options {
+            datacenter, rack, ..
+        } = &self.options;
+        std::fs::write(
+            conf.join("cassandra-rackdc.properties"),
+            format!("dc={datacenter}\nrack={rack}\n"),
+        )?;
         std::fs::write(
             conf.join("logback.xml"),
             "<configuration><appender name=\"O\" class=\"ch.qos.logback.core.ConsoleAppender\"><encoder><pattern>\
@@ -236,7 +282,11 @@ impl Cassandra {
 
     fn settings(&self) -> BTreeMap<String, String> {
         let (options, ip, home) = (&self.options, &self.ip, self.home.path().display());
-        let seeds = if options.seeds.is_empty() { ip.clone() } else { options.seeds.join(",") };
+        let seeds = if options.seeds.is_empty() {
+            ip.clone()
+        } else {
+            options.seeds.join(",")
+        };
         let (authenticator, authorizer) = if options.authentication {
             ("PasswordAuthenticator", "CassandraAuthorizer")
         } else {
@@ -250,7 +300,10 @@ impl Cassandra {
         let mut settings: BTreeMap<String, String> = [
             ("cluster_name", format!("'{}'", options.cluster_name)),
             ("num_tokens", options.num_tokens.to_string()),
-            ("partitioner", "org.apache.cassandra.dht.Murmur3Partitioner".into()),
+            (
+                "partitioner",
+                "org.apache.cassandra.dht.Murmur3Partitioner".into(),
+            ),
             ("authenticator", authenticator.into()),
             ("authorizer", authorizer.into()),
             ("role_manager", "CassandraRoleManager".into()),
@@ -285,5 +338,7 @@ impl Cassandra {
 
 /// The line of cassandra.yaml that names seeds.
 pub(super) fn seed_provider(seeds: &str) -> String {
-    format!("[{{class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{{seeds: \"{seeds}\"}}]}}]")
+    format!(
+        "[{{class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{{seeds: \"{seeds}\"}}]}}]"
+    )
 }

@@ -43,7 +43,11 @@ impl Guarded {
         if let Some(cores) = &recipe.cores {
             command.args(["taskset", "-c", cores]);
         }
-        let log = OpenOptions::new().create(true).append(true).open(&recipe.log).context("open the log of a child process")?;
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&recipe.log)
+            .context("open the log of a child process")?;
         command
             .args(&recipe.command_line)
             .envs(recipe.environment.iter().map(|(key, value)| (key, value)))
@@ -52,8 +56,15 @@ impl Guarded {
             .stdout(log.try_clone()?)
             .stderr(log);
         let (answer, answered) = channel();
-        spawner().send((command, answer)).context("hand a command to the spawning thread")?;
-        let child = answered.recv()?.with_context(|| format!("start {:?} (util-linux's setpriv is needed)", recipe.command_line.first()))?;
+        spawner()
+            .send((command, answer))
+            .context("hand a command to the spawning thread")?;
+        let child = answered.recv()?.with_context(|| {
+            format!(
+                "start {:?} (util-linux's setpriv is needed)",
+                recipe.command_line.first()
+            )
+        })?;
         Ok(Self { child })
     }
 
@@ -80,7 +91,10 @@ impl Guarded {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        bail!("process {} is still there {deadline:?} after SIGTERM", self.pid())
+        bail!(
+            "process {} is still there {deadline:?} after SIGTERM",
+            self.pid()
+        )
     }
 
     /// End it with SIGKILL.
@@ -116,10 +130,18 @@ fn spawner() -> Sender<Job> {
 
 /// Run a command to its end and return what it printed; an error holds both outputs.
 pub fn output(command: &mut Command) -> Result<String> {
-    let done = command.stdin(Stdio::null()).output().with_context(|| format!("run {:?}", command.get_program()))?;
+    let done = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("run {}", command.get_program().display()))?;
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     if !done.status.success() {
-        bail!("{:?} ended with {}\n{text}{}", command.get_program(), done.status, String::from_utf8_lossy(&done.stderr));
+        bail!(
+            "{} ended with {}\n{text}{}",
+            command.get_program().display(),
+            done.status,
+            String::from_utf8_lossy(&done.stderr)
+        );
     }
     Ok(text)
 }
@@ -132,7 +154,8 @@ pub struct Home {
 impl Home {
     /// Make it, empty.
     pub fn new(kind: &str, ip: &str) -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("helenus-e2e-{kind}-{ip}-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("helenus-e2e-{kind}-{ip}-{}", std::process::id()));
         if path.exists() {
             std::fs::remove_dir_all(&path)?;
         }

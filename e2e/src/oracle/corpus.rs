@@ -68,8 +68,13 @@ pub struct Difference {
 impl Corpus {
     /// Read a file.
     pub fn read(path: &Path) -> Result<Self> {
-        let name = path.file_stem().context("a file name")?.to_string_lossy().into_owned();
-        let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+        let name = path
+            .file_stem()
+            .context("a file name")?
+            .to_string_lossy()
+            .into_owned();
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
         let statements = parse(&name, &text).with_context(|| format!("read {}", path.display()))?;
         Ok(Self { name, statements })
     }
@@ -79,29 +84,47 @@ impl Corpus {
         let name = &self.name;
         [
             format!("DROP KEYSPACE IF EXISTS {name}"),
-            format!("CREATE KEYSPACE {name} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"),
+            format!(
+                "CREATE KEYSPACE {name} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
+            ),
             format!("USE {name}"),
         ]
     }
 
     /// Run it on both and return the differences.
-    pub fn compare(&self, left: &mut Connection, right: &mut Connection) -> Result<Vec<Difference>> {
+    pub fn compare(
+        &self,
+        left: &mut Connection,
+        right: &mut Connection,
+    ) -> Result<Vec<Difference>> {
         for statement in self.preparation() {
             for connection in [&mut *left, &mut *right] {
-                connection.run(&statement).with_context(|| format!("prepare the corpus {}", self.name))?;
+                connection
+                    .run(&statement)
+                    .with_context(|| format!("prepare the corpus {}", self.name))?;
             }
         }
         let version = left.version();
         let mut found = Vec::new();
         for statement in &self.statements {
-            let expected = statement.run(left).with_context(|| format!("the oracle failed at {} line {}", self.name, statement.line))?;
+            let expected = statement.run(left).with_context(|| {
+                format!("the oracle failed at {} line {}", self.name, statement.line)
+            })?;
             let actual = match statement.run(right) {
                 Ok(lines) => lines,
-                Err(error) => vec![Line::Exact(format!("no answer that can be read: {error:#}"))],
+                Err(error) => vec![Line::Exact(format!(
+                    "no answer that can be read: {error:#}"
+                ))],
             };
             if let Some(report) = difference(&expected, &actual) {
-                let report = format!("{} (line {}, v{version}): {}\n{report}", statement.id, statement.line, statement.text);
-                found.push(Difference { id: statement.id.clone(), report });
+                let report = format!(
+                    "{} (line {}, v{version}): {}\n{report}",
+                    statement.id, statement.line, statement.text
+                );
+                found.push(Difference {
+                    id: statement.id.clone(),
+                    report,
+                });
             }
         }
         Ok(found)
@@ -112,8 +135,12 @@ impl Statement {
     /// Run it and write down the answer.
     pub fn run(&self, connection: &mut Connection) -> Result<Vec<Line>> {
         let mut lines = Vec::new();
-        let mut parameters =
-            Parameters { consistency: self.consistency, page_size: self.page, timestamp: self.timestamp, ..Parameters::default() };
+        let mut parameters = Parameters {
+            consistency: self.consistency,
+            page_size: self.page,
+            timestamp: self.timestamp,
+            ..Parameters::default()
+        };
         let prepared = match &self.bind {
             None => None,
             Some(values) => {
@@ -139,7 +166,14 @@ impl Statement {
             let outcome = answer.outcome_in(connection.version())?;
             self.describe(&outcome, &answer.warnings, &mut lines);
             match outcome {
-                Outcome::Rows(Rows { metadata: Metadata { paging_state: Some(state), .. }, .. }) if self.page.is_some() => {
+                Outcome::Rows(Rows {
+                    metadata:
+                        Metadata {
+                            paging_state: Some(state),
+                            ..
+                        },
+                    ..
+                }) if self.page.is_some() => {
                     parameters.paging_state = Some(state);
                 }
                 _ => return Ok(lines),
@@ -159,7 +193,12 @@ impl Statement {
             Outcome::Error(error) => say(error.to_string()),
             Outcome::Void => say("void".into()),
             Outcome::SetKeyspace(name) => say(format!("keyspace {name}")),
-            Outcome::SchemaChange(change) => say(format!("{} {} {}", change.change, change.target, change.names.join(" "))),
+            Outcome::SchemaChange(change) => say(format!(
+                "{} {} {}",
+                change.change,
+                change.target,
+                change.names.join(" ")
+            )),
             Outcome::Prepared(prepared) => describe_prepared(prepared, lines),
             Outcome::Other(opcode) => say(format!("opcode {opcode:#04x}")),
             Outcome::Rows(rows) => self.describe_rows(rows, lines),
@@ -173,40 +212,65 @@ impl Statement {
         }
         for (number, row) in rows.rows.iter().enumerate() {
             for (column, cell) in rows.metadata.columns.iter().zip(row) {
-                if self.columns.as_ref().is_some_and(|wanted| !wanted.contains(&column.name)) {
+                if self
+                    .columns
+                    .as_ref()
+                    .is_some_and(|wanted| !wanted.contains(&column.name))
+                {
                     continue;
                 }
                 let place = format!("row {number} {}", column.name);
                 lines.push(match cell {
                     Some(bytes) if column.name.starts_with("ttl(") && bytes.len() == 4 => {
-                        Line::Seconds(place, i64::from(i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])))
+                        Line::Seconds(
+                            place,
+                            i64::from(i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
+                        )
                     }
-                    Some(bytes) => Line::Exact(format!("{place} = {}", readable(bytes, &column.kind))),
+                    Some(bytes) => {
+                        Line::Exact(format!("{place} = {}", readable(bytes, &column.kind)))
+                    }
                     None => Line::Exact(format!("{place} is null")),
                 });
             }
         }
         lines.push(Line::Exact(format!("{} rows", rows.rows.len())));
         if let Some(state) = &rows.metadata.paging_state {
-            lines.push(Line::Exact(format!("paging state {}", super::wire::hex(state))));
+            lines.push(Line::Exact(format!(
+                "paging state {}",
+                super::wire::hex(state)
+            )));
         }
     }
 }
 
 fn describe_prepared(prepared: &super::wire::Prepared, lines: &mut Vec<Line>) {
     let hex = super::wire::hex;
-    lines.push(Line::Exact(format!("prepared {} partition key {:?}", hex(&prepared.id), prepared.partition_key)));
+    lines.push(Line::Exact(format!(
+        "prepared {} partition key {:?}",
+        hex(&prepared.id),
+        prepared.partition_key
+    )));
     if !prepared.result_metadata_id.is_empty() {
-        lines.push(Line::Exact(format!("result metadata id {}", hex(&prepared.result_metadata_id))));
+        lines.push(Line::Exact(format!(
+            "result metadata id {}",
+            hex(&prepared.result_metadata_id)
+        )));
     }
     describe_metadata("bound", &prepared.bound, lines);
     describe_metadata("prepared result", &prepared.result, lines);
 }
 
 fn describe_metadata(what: &str, metadata: &Metadata, lines: &mut Vec<Line>) {
-    lines.push(Line::Exact(format!("{what}: flags {:#x}, {} columns", metadata.flags, metadata.count)));
+    lines.push(Line::Exact(format!(
+        "{what}: flags {:#x}, {} columns",
+        metadata.flags, metadata.count
+    )));
     for column in &metadata.columns {
-        lines.push(Line::Exact(format!("{what}: {}.{}.{} {}", column.keyspace, column.table, column.name, column.kind)));
+        lines.push(Line::Exact(format!(
+            "{what}: {}.{}.{} {}",
+            column.keyspace, column.table, column.name, column.kind
+        )));
     }
 }
 
@@ -222,22 +286,46 @@ fn readable(bytes: &[u8], kind: &str) -> String {
 /// What differs, as lines that begin with `-` (expected) and `+` (what came), or None.
 pub fn difference(expected: &[Line], actual: &[Line]) -> Option<String> {
     let same = |left: &Line, right: &Line| match (left, right) {
-        (Line::Seconds(place, left), Line::Seconds(other, right)) => place == other && (left - right).abs() <= 2,
+        (Line::Seconds(place, left), Line::Seconds(other, right)) => {
+            place == other && (left - right).abs() <= 2
+        }
         (left, right) => left == right,
     };
-    if expected.len() == actual.len() && expected.iter().zip(actual).all(|(left, right)| same(left, right)) {
+    if expected.len() == actual.len()
+        && expected
+            .iter()
+            .zip(actual)
+            .all(|(left, right)| same(left, right))
+    {
         return None;
     }
     let text = |line: &Line| match line {
         Line::Exact(text) => text.clone(),
         Line::Seconds(place, seconds) => format!("{place} = {seconds} s"),
     };
-    let front = expected.iter().zip(actual).take_while(|(left, right)| same(left, right)).count();
+    let front = expected
+        .iter()
+        .zip(actual)
+        .take_while(|(left, right)| same(left, right))
+        .count();
     let (expected, actual) = (&expected[front..], &actual[front..]);
-    let back = expected.iter().rev().zip(actual.iter().rev()).take_while(|(left, right)| same(left, right)).count();
+    let back = expected
+        .iter()
+        .rev()
+        .zip(actual.iter().rev())
+        .take_while(|(left, right)| same(left, right))
+        .count();
     let mut out = Vec::new();
-    for (sign, lines) in [('-', &expected[..expected.len() - back]), ('+', &actual[..actual.len() - back])] {
-        out.extend(lines.iter().take(12).map(|line| format!("    {sign} {}", text(line))));
+    for (sign, lines) in [
+        ('-', &expected[..expected.len() - back]),
+        ('+', &actual[..actual.len() - back]),
+    ] {
+        out.extend(
+            lines
+                .iter()
+                .take(12)
+                .map(|line| format!("    {sign} {}", text(line))),
+        );
         if lines.len() > 12 {
             out.push(format!("    {sign} … {} more lines", lines.len() - 12));
         }
@@ -248,7 +336,10 @@ pub fn difference(expected: &[Line], actual: &[Line]) -> Option<String> {
 fn parse(name: &str, text: &str) -> Result<Vec<Statement>> {
     let mut statements = Vec::new();
     let mut seen = BTreeSet::new();
-    let mut current = Statement { consistency: 1, ..Statement::default() };
+    let mut current = Statement {
+        consistency: 1,
+        ..Statement::default()
+    };
     let mut directives = String::new();
     for (number, line) in text.lines().enumerate() {
         let at = || format!("line {}", number + 1);
@@ -269,7 +360,13 @@ fn parse(name: &str, text: &str) -> Result<Vec<Statement>> {
         if let Some(whole) = current.text.strip_suffix(';') {
             current.text = whole.to_owned();
             current.id = id(name, &directives, &current.text, &mut seen);
-            statements.push(std::mem::replace(&mut current, Statement { consistency: 1, ..Statement::default() }));
+            statements.push(std::mem::replace(
+                &mut current,
+                Statement {
+                    consistency: 1,
+                    ..Statement::default()
+                },
+            ));
             directives.clear();
         }
     }
@@ -299,10 +396,19 @@ fn apply(statement: &mut Statement, directive: &str) -> Result<()> {
         "metadata" => statement.metadata_only = true,
         "columns" => statement.columns = Some(rest.split(", ").map(str::to_owned).collect()),
         "bind" if rest.is_empty() => statement.bind = Some(Vec::new()),
-        "bind" => statement.bind = Some(rest.split(',').map(|part| value(part.trim())).collect::<Result<_>>()?),
+        "bind" => {
+            statement.bind = Some(
+                rest.split(',')
+                    .map(|part| value(part.trim()))
+                    .collect::<Result<_>>()?,
+            );
+        }
         "consistency" => {
             let names = "ANY ONE TWO THREE QUORUM ALL LOCAL_QUORUM EACH_QUORUM SERIAL LOCAL_SERIAL LOCAL_ONE NODE_LOCAL";
-            let number = names.split(' ').position(|name| name == rest).with_context(|| format!("no level is called {rest}"))?;
+            let number = names
+                .split(' ')
+                .position(|name| name == rest)
+                .with_context(|| format!("no level is called {rest}"))?;
             statement.consistency = u16::try_from(number)?;
         }
         other => bail!("no directive is called @{other}"),
@@ -319,8 +425,14 @@ fn value(text: &str) -> Result<Value> {
             if hex.len() % 2 != 0 || !hex.is_ascii() {
                 bail!("{hex} is not an even number of hexadecimal digits");
             }
-            let bytes = (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16));
-            Value::Bytes(bytes.collect::<std::result::Result<_, _>>().with_context(|| format!("read {hex}"))?)
+            let bytes = (0..hex.len())
+                .step_by(2)
+                .map(|at| u8::from_str_radix(&hex[at..at + 2], 16));
+            Value::Bytes(
+                bytes
+                    .collect::<std::result::Result<_, _>>()
+                    .with_context(|| format!("read {hex}"))?,
+            )
         }
     })
 }
@@ -333,19 +445,41 @@ mod tests {
     fn statements_and_directives_are_read() {
         let text = "-- a comment\n-- @page 3\n-- @bind 00000001, null\nSELECT 1\n  FROM t;\n\nSELECT 2;\nSELECT 2;\n";
         let statements = parse("f", text).unwrap();
-        assert_eq!(statements.iter().map(|s| s.text.as_str()).collect::<Vec<_>>(), ["SELECT 1\n  FROM t", "SELECT 2", "SELECT 2"]);
+        assert_eq!(
+            statements
+                .iter()
+                .map(|s| s.text.as_str())
+                .collect::<Vec<_>>(),
+            ["SELECT 1\n  FROM t", "SELECT 2", "SELECT 2"]
+        );
         assert_eq!(statements[0].page, Some(3));
-        assert_eq!(statements[0].bind, Some(vec![Value::Bytes(vec![0, 0, 0, 1]), Value::Null]));
+        assert_eq!(
+            statements[0].bind,
+            Some(vec![Value::Bytes(vec![0, 0, 0, 1]), Value::Null])
+        );
         assert_eq!(statements[0].line, 4);
-        assert_ne!(statements[1].id, statements[2].id, "equal statements have ids of their own");
+        assert_ne!(
+            statements[1].id, statements[2].id,
+            "equal statements have ids of their own"
+        );
         assert!(parse("f", "SELECT 1").is_err() && parse("f", "-- @nothing\nSELECT 1;").is_err());
     }
 
     #[test]
     fn differences_name_what_differs_only() {
         let exact = |text: &str| Line::Exact(text.into());
-        let left = [exact("a"), exact("b"), exact("c"), Line::Seconds("t".into(), 10)];
-        let right = [exact("a"), exact("x"), exact("c"), Line::Seconds("t".into(), 9)];
+        let left = [
+            exact("a"),
+            exact("b"),
+            exact("c"),
+            Line::Seconds("t".into(), 10),
+        ];
+        let right = [
+            exact("a"),
+            exact("x"),
+            exact("c"),
+            Line::Seconds("t".into(), 9),
+        ];
         assert_eq!(difference(&left, &right).unwrap(), "    - b\n    + x");
         assert_eq!(difference(&left, &left), None);
     }

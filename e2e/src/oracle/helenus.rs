@@ -65,7 +65,12 @@ pub struct Helenus {
 impl Helenus {
     /// Start a node with an empty data folder and wait until it is ready.
     pub fn start(ip: &str, options: &Options) -> Result<Self> {
-        let mut node = Self { ip: ip.into(), options: options.clone(), child: None, home: Home::new("helenus", ip)? };
+        let mut node = Self {
+            ip: ip.into(),
+            options: options.clone(),
+            child: None,
+            home: Home::new("helenus", ip)?,
+        };
         node.write_configuration()?;
         node.run()?;
         Ok(node)
@@ -77,10 +82,21 @@ impl Helenus {
             bail!("{} is already running", self.ip);
         }
         let config = self.home.path().join("conf/cassandra.yaml");
-        let mut environment = vec![("HELENUS_HTTP_ADDRESS".to_owned(), format!("{}:9180", self.ip)), ("NO_COLOR".into(), "1".into())];
+        let mut environment = vec![
+            (
+                "HELENUS_HTTP_ADDRESS".to_owned(),
+                format!("{}:9180", self.ip),
+            ),
+            ("NO_COLOR".into(), "1".into()),
+        ];
         environment.extend(self.options.environment.iter().cloned());
         let recipe = Recipe {
-            command_line: vec![binary()?.into(), "node".into(), "--config".into(), config.into()],
+            command_line: vec![
+                binary()?.into(),
+                "node".into(),
+                "--config".into(),
+                config.into(),
+            ],
             environment,
             directory: self.home.path().into(),
             log: self.log_path(),
@@ -89,7 +105,11 @@ impl Helenus {
         self.child = Some(Guarded::start(&recipe)?);
         let result = self.wait_until_ready();
         if result.is_err() {
-            eprintln!("--- the last lines of {}\n{}", self.log_path().display(), logs::tail(&self.log_path(), 40));
+            eprintln!(
+                "--- the last lines of {}\n{}",
+                self.log_path().display(),
+                logs::tail(&self.log_path(), 40)
+            );
             self.child = None;
         }
         result
@@ -100,7 +120,11 @@ impl Helenus {
         if let Some(mut child) = self.child.take() {
             let status = child.terminate(STOP_DEADLINE)?;
             if !status.success() {
-                bail!("helenus on {} ended with {status} after SIGTERM\n{}", self.ip, logs::tail(&self.log_path(), 20));
+                bail!(
+                    "helenus on {} ended with {status} after SIGTERM\n{}",
+                    self.ip,
+                    logs::tail(&self.log_path(), 20)
+                );
             }
         }
         Ok(())
@@ -125,7 +149,11 @@ impl Helenus {
     /// Run `helenus nodetool …` against it.
     pub fn nodetool(&self, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(binary()?);
-        command.arg("nodetool").arg("--socket").arg(self.admin_socket()).args(arguments);
+        command
+            .arg("nodetool")
+            .arg("--socket")
+            .arg(self.admin_socket())
+            .args(arguments);
         super::child::output(&mut command)
     }
 
@@ -158,9 +186,15 @@ impl Helenus {
         let (begin, deadline) = (Instant::now(), self.options.ready_deadline);
         let mut last = String::from("no answer yet");
         while begin.elapsed() < deadline {
-            let Some(child) = &mut self.child else { bail!("{} is not running", self.ip) };
+            let Some(child) = &mut self.child else {
+                bail!("{} is not running", self.ip)
+            };
             if let Some(status) = child.ended()? {
-                bail!("helenus on {} ended with {status} before it was ready; see {}", self.ip, self.log_path().display());
+                bail!(
+                    "helenus on {} ended with {status} before it was ready; see {}",
+                    self.ip,
+                    self.log_path().display()
+                );
             }
             match http_get(&format!("{}:9180", self.ip), "/health/ready") {
                 Ok((200, _)) => return Ok(()),
@@ -169,16 +203,27 @@ impl Helenus {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        bail!("helenus on {} is not ready after {deadline:?}: {last}; see {}", self.ip, self.log_path().display())
+        bail!(
+            "helenus on {} is not ready after {deadline:?}: {last}; see {}",
+            self.ip,
+            self.log_path().display()
+        )
     }
 
     fn write_configuration(&self) -> Result<()> {
         let (home, ip, options) = (self.home.path(), &self.ip, &self.options);
         std::fs::create_dir_all(home.join("conf"))?;
-        let seeds = if options.seeds.is_empty() { ip.clone() } else { options.seeds.join(",") };
+        let seeds = if options.seeds.is_empty() {
+            ip.clone()
+        } else {
+            options.seeds.join(",")
+        };
         let root = home.display();
         let mut lines = vec![
-            ("cluster_name".to_owned(), format!("'{}'", options.cluster_name)),
+            (
+                "cluster_name".to_owned(),
+                format!("'{}'", options.cluster_name),
+            ),
             ("listen_address".into(), ip.clone()),
             ("rpc_address".into(), ip.clone()),
             ("storage_port".into(), "7000".into()),
@@ -186,10 +231,16 @@ impl Helenus {
             ("data_file_directories".into(), format!("[{root}/data]")),
             ("commitlog_directory".into(), format!("{root}/commitlog")),
             ("hints_directory".into(), format!("{root}/hints")),
-            ("saved_caches_directory".into(), format!("{root}/saved_caches")),
+            (
+                "saved_caches_directory".into(),
+                format!("{root}/saved_caches"),
+            ),
             ("seed_provider".into(), seed_provider(&seeds)),
             ("num_tokens".into(), options.num_tokens.to_string()),
-            ("endpoint_snitch".into(), "GossipingPropertyFileSnitch".into()),
+            (
+                "endpoint_snitch".into(),
+                "GossipingPropertyFileSnitch".into(),
+            ),
         ];
         for (key, value) in &options.settings {
             lines.retain(|(name, _)| name != key);
@@ -212,20 +263,38 @@ pub fn binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("HELENUS_BIN") {
         return Ok(path.into());
     }
-    BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}"))).clone().map_err(anyhow::Error::msg)
+    BUILT
+        .get_or_init(|| build().map_err(|error| format!("{error:#}")))
+        .clone()
+        .map_err(anyhow::Error::msg)
 }
 
 fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "-p", "helenus", "--message-format=json-render-diagnostics"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-    let done = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("run cargo build -p helenus")?;
+    command
+        .args([
+            "build",
+            "-p",
+            "helenus",
+            "--message-format=json-render-diagnostics",
+        ])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    let done = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("run cargo build -p helenus")?;
     if !done.status.success() {
         bail!("cargo build -p helenus ended with {}", done.status);
     }
     for line in String::from_utf8_lossy(&done.stdout).lines() {
-        let message: serde_json::Value = serde_json::from_str(line).context("read cargo's messages")?;
-        if let (Some("helenus"), Some(path)) = (message["target"]["name"].as_str(), message["executable"].as_str()) {
+        let message: serde_json::Value =
+            serde_json::from_str(line).context("read cargo's messages")?;
+        if let (Some("helenus"), Some(path)) = (
+            message["target"]["name"].as_str(),
+            message["executable"].as_str(),
+        ) {
             return Ok(path.into());
         }
     }
@@ -235,13 +304,23 @@ fn build() -> Result<PathBuf> {
 /// One HTTP GET without keep-alive: status and body.
 pub fn http_get(address: &str, path: &str) -> Result<(u16, String)> {
     let address: SocketAddr = address.parse().context("an address of the form ip:port")?;
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).context("connect")?;
+    let mut stream =
+        TcpStream::connect_timeout(&address, Duration::from_secs(1)).context("connect")?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).context("read the answer")?;
     let text = String::from_utf8_lossy(&answer);
-    let (head, body) = text.split_once("\r\n\r\n").context("no end of the HTTP header")?;
-    let status = head.split_whitespace().nth(1).and_then(|code| code.parse().ok()).context("no HTTP status")?;
+    let (head, body) = text
+        .split_once("\r\n\r\n")
+        .context("no end of the HTTP header")?;
+    let status = head
+        .split_whitespace()
+        .nth(1)
+        .and_then(|code| code.parse().ok())
+        .context("no HTTP status")?;
     Ok((status, body.to_owned()))
 }

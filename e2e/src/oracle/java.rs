@@ -52,8 +52,16 @@ pub fn folder() -> Result<PathBuf> {
 
 /// JVM options for any of its programs.
 pub fn options() -> Vec<String> {
-    let exports = EXPORTS.iter().map(|name| format!("--add-exports={name}=ALL-UNNAMED"));
-    exports.chain(OPENS.iter().map(|name| format!("--add-opens={name}=ALL-UNNAMED"))).collect()
+    let exports = EXPORTS
+        .iter()
+        .map(|name| format!("--add-exports={name}=ALL-UNNAMED"));
+    exports
+        .chain(
+            OPENS
+                .iter()
+                .map(|name| format!("--add-opens={name}=ALL-UNNAMED")),
+        )
+        .collect()
 }
 
 /// The folder of jars, fetched with Maven when it is not there.
@@ -63,19 +71,28 @@ pub fn jars() -> Result<PathBuf> {
     if jars.join(format!("cassandra-all-{VERSION}.jar")).exists() {
         return Ok(jars);
     }
-    eprintln!("fetching Apache Cassandra {VERSION} from Maven Central (66 MB, once) into {}", jars.display());
+    eprintln!(
+        "fetching Apache Cassandra {VERSION} from Maven Central (66 MB, once) into {}",
+        jars.display()
+    );
     // two tests may come here at once: each fetches into its own folder, and the first rename wins
     let partial = folder.join(format!("lib.partial-{}", std::process::id()));
     std::fs::create_dir_all(&partial)?;
     let pom = partial.join("pom.xml");
-    std::fs::write(&pom, pom_xml(&[("org.apache.cassandra", "cassandra-all", VERSION)]))?;
+    std::fs::write(
+        &pom,
+        pom_xml(&[("org.apache.cassandra", "cassandra-all", VERSION)]),
+    )?;
     maven(&pom, &partial)?;
     std::fs::remove_file(&pom)?;
     if std::fs::rename(&partial, &jars).is_err() {
         std::fs::remove_dir_all(&partial)?;
     }
     if !jars.join(format!("cassandra-all-{VERSION}.jar")).exists() {
-        bail!("Maven ended well but {} has no cassandra-all-{VERSION}.jar", jars.display());
+        bail!(
+            "Maven ended well but {} has no cassandra-all-{VERSION}.jar",
+            jars.display()
+        );
     }
     Ok(jars)
 }
@@ -97,7 +114,11 @@ pub fn pom_xml(artifacts: &[(&str, &str, &str)]) -> String {
 /// Copy the dependencies of a project into a folder.
 pub fn maven(pom: &Path, into: &Path) -> Result<()> {
     let mut command = Command::new("mvn");
-    command.args(["-q", "-B", "-f"]).arg(pom).arg("dependency:copy-dependencies").arg(format!("-DoutputDirectory={}", into.display()));
+    command
+        .args(["-q", "-B", "-f"])
+        .arg(pom)
+        .arg("dependency:copy-dependencies")
+        .arg(format!("-DoutputDirectory={}", into.display()));
     output(&mut command).context("fetch jars with Maven (mvn and Java 17 are needed)")?;
     Ok(())
 }
@@ -106,15 +127,31 @@ pub fn maven(pom: &Path, into: &Path) -> Result<()> {
 pub fn run(main: &str, conf: &Path, arguments: &[&str]) -> Result<String> {
     let quiet = conf.join("quiet.xml");
     if !quiet.exists() {
-        std::fs::write(&quiet, "<configuration><root level=\"OFF\"/></configuration>")?;
+        std::fs::write(
+            &quiet,
+            "<configuration><root level=\"OFF\"/></configuration>",
+        )?;
     }
     let mut command = Command::new("java");
-    command.arg("-Xmx512M").arg("-XX:TieredStopAtLevel=1").args(options());
-    command.arg(format!("-Dlogback.configurationFile=file://{}", quiet.display()));
+    command
+        .arg("-Xmx512M")
+        .arg("-XX:TieredStopAtLevel=1")
+        .args(options());
+    command.arg(format!(
+        "-Dlogback.configurationFile=file://{}",
+        quiet.display()
+    ));
     if conf.join("cassandra.yaml").exists() {
-        command.arg(format!("-Dcassandra.config=file://{}/cassandra.yaml", conf.display()));
+        command.arg(format!(
+            "-Dcassandra.config=file://{}/cassandra.yaml",
+            conf.display()
+        ));
     }
-    command.arg("-cp").arg(format!("{}:{}/*", conf.display(), jars()?.display())).arg(main).args(arguments);
+    command
+        .arg("-cp")
+        .arg(format!("{}:{}/*", conf.display(), jars()?.display()))
+        .arg(main)
+        .args(arguments);
     output(&mut command)
 }
 

@@ -19,7 +19,9 @@ pub fn tail(path: &Path, lines: usize) -> String {
 pub fn unexpected_lines(text: &str, allowed: &[&str]) -> Vec<String> {
     text.lines()
         .filter(|line| is_alarm(line))
-        .filter(|line| line.contains("panicked at") || !allowed.iter().any(|part| line.contains(part)))
+        .filter(|line| {
+            line.contains("panicked at") || !allowed.iter().any(|part| line.contains(part))
+        })
         .map(str::to_owned)
         .collect()
 }
@@ -29,15 +31,26 @@ pub fn check(path: &Path, allowed: &[&str]) -> Result<()> {
     let bytes = std::fs::read(path).with_context(|| format!("read the log {}", path.display()))?;
     let lines = unexpected_lines(&String::from_utf8_lossy(&bytes), allowed);
     if !lines.is_empty() {
-        bail!("{} WARN or ERROR lines that are not on the test's list in {}:\n{}", lines.len(), path.display(), lines.join("\n"));
+        bail!(
+            "{} WARN or ERROR lines that are not on the test's list in {}:\n{}",
+            lines.len(),
+            path.display(),
+            lines.join("\n")
+        );
     }
     Ok(())
 }
 
 /// Text and JSON forms of `tracing`, and the line a panic prints.
 fn is_alarm(line: &str) -> bool {
-    let plain = line.split_whitespace().take(4).any(|word| matches!(word, "WARN" | "ERROR"));
-    plain || line.contains("\"level\":\"WARN\"") || line.contains("\"level\":\"ERROR\"") || line.contains("panicked at")
+    let plain = line
+        .split_whitespace()
+        .take(4)
+        .any(|word| matches!(word, "WARN" | "ERROR"));
+    plain
+        || line.contains("\"level\":\"WARN\"")
+        || line.contains("\"level\":\"ERROR\"")
+        || line.contains("panicked at")
 }
 
 #[cfg(test)]

@@ -26,8 +26,14 @@ impl Target {
     /// Start one node of it.
     pub fn start(self, ip: &str) -> Result<Node> {
         match self {
-            Self::Oracle => Ok(Node::Cassandra(Cassandra::start(ip, &CassandraOptions::default())?)),
-            Self::Helenus => Ok(Node::Helenus(Helenus::start(ip, &HelenusOptions::default())?)),
+            Self::Oracle => Ok(Node::Cassandra(Cassandra::start(
+                ip,
+                &CassandraOptions::default(),
+            )?)),
+            Self::Helenus => Ok(Node::Helenus(Helenus::start(
+                ip,
+                &HelenusOptions::default(),
+            )?)),
         }
     }
 }

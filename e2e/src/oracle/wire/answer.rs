@@ -137,14 +137,23 @@ impl Answer {
         if flags & 0x02 != 0 {
             reader.take(16)?;
         }
-        let warnings = if flags & 0x08 != 0 { reader.string_list()? } else { Vec::new() };
+        let warnings = if flags & 0x08 != 0 {
+            reader.string_list()?
+        } else {
+            Vec::new()
+        };
         if flags & 0x04 != 0 {
             for _ in 0..reader.short()? {
                 reader.string()?;
                 reader.bytes()?;
             }
         }
-        Ok(Self { stream, opcode, warnings, body: reader.rest.to_vec() })
+        Ok(Self {
+            stream,
+            opcode,
+            warnings,
+            body: reader.rest.to_vec(),
+        })
     }
 
     /// Take it apart; trailing bytes are an error.
@@ -159,7 +168,11 @@ impl Answer {
             0x00 => {
                 let (code, message) = (reader.int()?, reader.string()?);
                 let extra = std::mem::take(&mut reader.rest).to_vec();
-                Outcome::Error(ServerError { code, message, extra })
+                Outcome::Error(ServerError {
+                    code,
+                    message,
+                    extra,
+                })
             }
             0x08 => match reader.int()? {
                 1 => Outcome::Void,
@@ -172,7 +185,11 @@ impl Answer {
             opcode => return Ok(Outcome::Other(opcode)),
         };
         if !reader.rest.is_empty() {
-            bail!("{} bytes follow the answer: {}", reader.rest.len(), hex(reader.rest));
+            bail!(
+                "{} bytes follow the answer: {}",
+                reader.rest.len(),
+                hex(reader.rest)
+            );
         }
         Ok(outcome)
     }
@@ -195,7 +212,10 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let Some((front, rest)) = self.rest.split_at_checked(count) else {
-            bail!("the answer ends early: {count} bytes wanted, {} left", self.rest.len());
+            bail!(
+                "the answer ends early: {count} bytes wanted, {} left",
+                self.rest.len()
+            );
         };
         self.rest = rest;
         Ok(front)
@@ -215,7 +235,9 @@ impl<'a> Reader<'a> {
 
     fn count(&mut self) -> Result<usize> {
         let count = self.int()?;
-        let Ok(count) = usize::try_from(count) else { bail!("a negative count {count}") };
+        let Ok(count) = usize::try_from(count) else {
+            bail!("a negative count {count}")
+        };
         Ok(count)
     }
 
@@ -247,7 +269,11 @@ impl<'a> Reader<'a> {
         let count = self.count()?;
         let mut rows = Vec::new();
         for _ in 0..count {
-            rows.push((0..metadata.count).map(|_| self.bytes()).collect::<Result<_>>()?);
+            rows.push(
+                (0..metadata.count)
+                    .map(|_| self.bytes())
+                    .collect::<Result<_>>()?,
+            );
         }
         Ok(Rows { metadata, rows })
     }
@@ -259,7 +285,11 @@ impl<'a> Reader<'a> {
     }
 
     fn metadata_after(&mut self, flags: i32, count: usize) -> Result<Metadata> {
-        let mut metadata = Metadata { flags, count, ..Metadata::default() };
+        let mut metadata = Metadata {
+            flags,
+            count,
+            ..Metadata::default()
+        };
         if flags & 0x02 != 0 {
             metadata.paging_state = self.bytes()?;
         }
@@ -273,13 +303,22 @@ impl<'a> Reader<'a> {
     }
 
     fn columns(&mut self, metadata: &mut Metadata) -> Result<()> {
-        let global = if metadata.flags & 0x01 != 0 { Some((self.string()?, self.string()?)) } else { None };
+        let global = if metadata.flags & 0x01 != 0 {
+            Some((self.string()?, self.string()?))
+        } else {
+            None
+        };
         for _ in 0..metadata.count {
             let (keyspace, table) = match &global {
                 Some(names) => names.clone(),
                 None => (self.string()?, self.string()?),
             };
-            metadata.columns.push(ColumnSpec { keyspace, table, name: self.string()?, kind: self.option()? });
+            metadata.columns.push(ColumnSpec {
+                keyspace,
+                table,
+                name: self.string()?,
+                kind: self.option()?,
+            });
         }
         Ok(())
     }
@@ -294,12 +333,15 @@ impl<'a> Reader<'a> {
             0x22 => format!("set<{}>", self.option()?),
             0x30 => {
                 let name = format!("{}.{}", self.string()?, self.string()?);
-                let fields: Vec<String> =
-                    (0..self.short()?).map(|_| Ok(format!("{} {}", self.string()?, self.option()?))).collect::<Result<_>>()?;
+                let fields: Vec<String> = (0..self.short()?)
+                    .map(|_| Ok(format!("{} {}", self.string()?, self.option()?)))
+                    .collect::<Result<_>>()?;
                 format!("{name}({})", fields.join(", "))
             }
             0x31 => {
-                let parts: Vec<String> = (0..self.short()?).map(|_| self.option()).collect::<Result<_>>()?;
+                let parts: Vec<String> = (0..self.short()?)
+                    .map(|_| self.option())
+                    .collect::<Result<_>>()?;
                 format!("tuple<{}>", parts.join(", "))
             }
             other => type_name(other).map_or_else(|| format!("type {other:#06x}"), str::to_owned),
@@ -308,11 +350,21 @@ impl<'a> Reader<'a> {
 
     fn prepared(&mut self, version: u8) -> Result<Prepared> {
         let id = self.short_bytes()?;
-        let result_metadata_id = if version >= 5 { self.short_bytes()? } else { Vec::new() };
+        let result_metadata_id = if version >= 5 {
+            self.short_bytes()?
+        } else {
+            Vec::new()
+        };
         let (flags, count, keys) = (self.int()?, self.count()?, self.count()?);
         let partition_key = (0..keys).map(|_| self.short()).collect::<Result<_>>()?;
         let bound = self.metadata_after(flags, count)?;
-        Ok(Prepared { id, result_metadata_id, partition_key, bound, result: self.metadata()? })
+        Ok(Prepared {
+            id,
+            result_metadata_id,
+            partition_key,
+            bound,
+            result: self.metadata()?,
+        })
     }
 
     fn schema_change(&mut self) -> Result<SchemaChange> {
@@ -324,7 +376,11 @@ impl<'a> Reader<'a> {
         if target == "FUNCTION" || target == "AGGREGATE" {
             names.extend(self.string_list()?);
         }
-        Ok(SchemaChange { change, target, names })
+        Ok(SchemaChange {
+            change,
+            target,
+            names,
+        })
     }
 }
 

@@ -24,7 +24,8 @@ impl Framing {
             Self::Checksummed => {
                 let whole = envelope.len() <= MAX_PAYLOAD;
                 for payload in envelope.chunks(MAX_PAYLOAD) {
-                    let bits = u32::try_from(payload.len())? | if whole { SELF_CONTAINED } else { 0 };
+                    let bits =
+                        u32::try_from(payload.len())? | if whole { SELF_CONTAINED } else { 0 };
                     let header = bits.to_le_bytes();
                     let mut frame = header[..3].to_vec();
                     frame.extend(&crc24(&header[..3]).to_le_bytes()[..3]);
@@ -55,7 +56,10 @@ impl Framing {
                     if envelope.len() >= 9 {
                         let whole = 9 + body_length(&envelope)?;
                         if envelope.len() > whole {
-                            bail!("{} bytes follow the answer in its frame", envelope.len() - whole);
+                            bail!(
+                                "{} bytes follow the answer in its frame",
+                                envelope.len() - whole
+                            );
                         }
                         if envelope.len() == whole {
                             return Ok(envelope);
@@ -114,7 +118,11 @@ fn payload_crc(payload: &[u8]) -> u32 {
     for byte in [0xFA, 0x2D, 0x55, 0xCA].iter().chain(payload) {
         crc ^= u32::from(*byte);
         for _ in 0..8 {
-            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 };
+            crc = if crc & 1 == 1 {
+                (crc >> 1) ^ 0xEDB8_8320
+            } else {
+                crc >> 1
+            };
         }
     }
     !crc

@@ -9,7 +9,9 @@ mod answer;
 mod frame;
 
 pub(crate) use answer::hex;
-pub use answer::{Answer, ColumnSpec, Metadata, Outcome, Prepared, Rows, SchemaChange, ServerError, type_name};
+pub use answer::{
+    Answer, ColumnSpec, Metadata, Outcome, Prepared, Rows, SchemaChange, ServerError, type_name,
+};
 
 use anyhow::{Context, Result, bail};
 use frame::Framing;
@@ -53,7 +55,14 @@ pub struct Parameters {
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self { consistency: 1, values: Vec::new(), page_size: None, paging_state: None, skip_metadata: false, timestamp: None }
+        Self {
+            consistency: 1,
+            values: Vec::new(),
+            page_size: None,
+            paging_state: None,
+            skip_metadata: false,
+            timestamp: None,
+        }
     }
 }
 
@@ -71,7 +80,11 @@ impl Connection {
         let mut connection = Self::open_raw(ip, version)?;
         let answer = connection.request(STARTUP, &string_map(&[("CQL_VERSION", "3.0.0")]))?;
         if answer.opcode != 0x02 {
-            bail!("STARTUP was answered with opcode {:#x}: {:?}", answer.opcode, String::from_utf8_lossy(&answer.body));
+            bail!(
+                "STARTUP was answered with opcode {:#x}: {:?}",
+                answer.opcode,
+                String::from_utf8_lossy(&answer.body)
+            );
         }
         if version >= 5 {
             connection.framing = Framing::Checksummed;
@@ -82,10 +95,16 @@ impl Connection {
     /// Connect and say nothing yet.
     pub fn open_raw(ip: &str, version: u8) -> Result<Self> {
         let address: SocketAddr = format!("{ip}:9042").parse().context("an address")?;
-        let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).with_context(|| format!("connect to {address}"))?;
+        let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))
+            .with_context(|| format!("connect to {address}"))?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-        Ok(Self { stream, version, framing: Framing::Bare, next_stream: 0 })
+        stream.set_read_timeout(Some(Duration::from_mins(1)))?;
+        Ok(Self {
+            stream,
+            version,
+            framing: Framing::Bare,
+            next_stream: 0,
+        })
     }
 
     /// The protocol's version.
@@ -105,7 +124,11 @@ impl Connection {
         let envelope = self.framing.read_envelope(&mut self.stream)?;
         let answer = Answer::parse(&envelope)?;
         if answer.stream != self.next_stream {
-            bail!("the answer is for stream {}, the request was on {}", answer.stream, self.next_stream);
+            bail!(
+                "the answer is for stream {}, the request was on {}",
+                answer.stream,
+                self.next_stream
+            );
         }
         Ok(answer)
     }
