@@ -24,7 +24,14 @@ impl ClientConnection {
     /// A connection that begins.
     pub fn new(version: ProtocolVersion, compression: Compression) -> Self {
         let (decoder, encoder) = (Decoder::client(), Encoder::new());
-        Self { version, compression, decoder, encoder, input: BytesMut::new(), started: false }
+        Self {
+            version,
+            compression,
+            decoder,
+            encoder,
+            input: BytesMut::new(),
+            started: false,
+        }
     }
 
     /// The version that it speaks.
@@ -52,6 +59,11 @@ impl ClientConnection {
     pub fn send_message(&mut self, message: &RequestMessage, out: &mut BytesMut) {
         self.encoder.encode(&message.encode(), out);
         self.encoder.flush(out);
+        let before_frames = !self.started && self.version < ProtocolVersion::V5;
+        if before_frames && matches!(message.request, Request::Startup { .. }) {
+            // Cassandra compresses from its answer to STARTUP on.
+            self.decoder.start(self.version, self.compression);
+        }
     }
 
     /// Takes bytes from the server. Call [`Self::next_message`] until it gives none.
@@ -61,9 +73,16 @@ impl ClientConnection {
 
     /// The next answer or event, once it is whole.
     pub fn next_message(&mut self) -> Result<Option<ResponseMessage>, ProtocolError> {
-        let Some(envelope) = self.decoder.feed(&mut self.input)? else { return Ok(None) };
+        let Some(envelope) = self.decoder.feed(&mut self.input)? else {
+            return Ok(None);
+        };
         let message = ResponseMessage::decode(&envelope)?;
-        if !self.started && matches!(message.response, Response::Ready | Response::Authenticate { .. }) {
+        if !self.started
+            && matches!(
+                message.response,
+                Response::Ready | Response::Authenticate { .. }
+            )
+        {
             self.started = true;
             self.decoder.start(self.version, self.compression);
             self.encoder.start(self.version, self.compression);

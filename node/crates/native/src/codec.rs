@@ -2,7 +2,8 @@
 //!
 //! A connection begins with bare envelopes. When STARTUP was answered (after READY or AUTHENTICATE
 //! has been written), both sides call `start`: version 5 then goes on in frames, versions 3 and 4 with
-//! compressed bodies where compression was chosen.
+//! compressed bodies where compression was chosen. In versions 3 and 4 the answer to STARTUP itself
+//! may be compressed (Cassandra does so), therefore clients of those begin to read so with STARTUP.
 
 use crate::compression::Compression;
 use crate::envelope::{DEFAULT_LENGTH_LIMIT, Envelope, FLAG_COMPRESSED, HEADER_LENGTH, Header};
@@ -69,7 +70,11 @@ impl Decoder {
     /// Takes the next envelope out of `input`, leaving what belongs to later ones; `None` when more
     /// bytes are needed. After an error that is not fatal it may be called again.
     pub fn feed(&mut self, input: &mut BytesMut) -> Result<Option<Envelope>, ProtocolError> {
-        if self.framed() { self.feed_framed(input) } else { self.feed_bare(input) }
+        if self.framed() {
+            self.feed_framed(input)
+        } else {
+            self.feed_bare(input)
+        }
     }
 
     fn feed_bare(&mut self, input: &mut BytesMut) -> Result<Option<Envelope>, ProtocolError> {
@@ -78,7 +83,9 @@ impl Decoder {
             input.advance(dropped);
             self.skip -= dropped;
         }
-        let Some(header) = Header::read(input)? else { return Ok(None) };
+        let Some(header) = Header::read(input)? else {
+            return Ok(None);
+        };
         let total = HEADER_LENGTH.saturating_add(header.body_length);
         if total > self.length_limit {
             let dropped = total.min(input.len());
@@ -102,7 +109,9 @@ impl Decoder {
                 return Ok(Some(envelope));
             }
             let lz4 = self.compression == Compression::Lz4;
-            let Some(frame) = frame::read(input, lz4)? else { return Ok(None) };
+            let Some(frame) = frame::read(input, lz4)? else {
+                return Ok(None);
+            };
             if self.skip > 0 {
                 if frame.self_contained {
                     self.skip = 0;
@@ -116,7 +125,9 @@ impl Decoder {
             } else if self.parts.is_empty() {
                 self.whole = frame.payload;
             } else {
-                return Err(ProtocolError::fatal("A self-contained frame arrived inside of a message that spans frames"));
+                return Err(ProtocolError::fatal(
+                    "A self-contained frame arrived inside of a message that spans frames",
+                ));
             }
         }
     }
@@ -141,7 +152,9 @@ impl Decoder {
         if self.parts.is_empty() {
             return Ok(None);
         }
-        let Some(header) = Header::read(&self.parts)? else { return Ok(None) };
+        let Some(header) = Header::read(&self.parts)? else {
+            return Ok(None);
+        };
         let total = HEADER_LENGTH.saturating_add(header.body_length);
         if total > self.length_limit {
             self.skip = total.saturating_sub(self.parts.len());
@@ -152,16 +165,24 @@ impl Decoder {
             return Ok(None);
         }
         if self.parts.len() > total {
-            return Err(ProtocolError::fatal("A message that spans frames is followed by another in its last frame"));
+            return Err(ProtocolError::fatal(
+                "A message that spans frames is followed by another in its last frame",
+            ));
         }
-        let body = std::mem::take(&mut self.parts).freeze().split_off(HEADER_LENGTH);
+        let body = std::mem::take(&mut self.parts)
+            .freeze()
+            .split_off(HEADER_LENGTH);
         self.envelope(&header, body).map(Some)
     }
 
     fn too_long(&self, header: &Header, total: usize) -> ProtocolError {
         let limit = self.length_limit;
-        let message = format!("Request is too big: length {total} exceeds maximum allowed length {limit}.");
-        ProtocolError { invalid: true, ..ProtocolError::new(message).on_stream(header.stream, header.version) }
+        let message =
+            format!("Request is too big: length {total} exceeds maximum allowed length {limit}.");
+        ProtocolError {
+            invalid: true,
+            ..ProtocolError::new(message).on_stream(header.stream, header.version)
+        }
     }
 
     fn envelope(&self, header: &Header, body: Bytes) -> Result<Envelope, ProtocolError> {
@@ -174,14 +195,23 @@ impl Decoder {
         }
         let opcode = header.opcode(self.responses).map_err(locate)?;
         // Frames of version 5 compress as a whole; the flag means nothing there.
-        let compressed = header.flags & FLAG_COMPRESSED != 0 && header.version < ProtocolVersion::V5;
+        let compressed =
+            header.flags & FLAG_COMPRESSED != 0 && header.version < ProtocolVersion::V5;
         let body = if compressed {
-            self.compression.decompress_body(&body, self.length_limit).map_err(locate)?
+            self.compression
+                .decompress_body(&body, self.length_limit)
+                .map_err(locate)?
         } else {
             body
         };
         let flags = header.flags & !FLAG_COMPRESSED;
-        Ok(Envelope { version: header.version, flags, stream: header.stream, opcode, body })
+        Ok(Envelope {
+            version: header.version,
+            flags,
+            stream: header.stream,
+            opcode,
+            body,
+        })
     }
 }
 

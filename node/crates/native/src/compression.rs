@@ -21,15 +21,20 @@ impl Compression {
     pub const NAMES: [&'static str; 2] = ["snappy", "lz4"];
 
     /// The compression that STARTUP names, in any case; an absent option is `None`.
-    pub fn from_startup(option: Option<&str>, version: ProtocolVersion) -> Result<Self, ProtocolError> {
+    pub fn from_startup(
+        option: Option<&str>,
+        version: ProtocolVersion,
+    ) -> Result<Self, ProtocolError> {
         match option.map(str::to_lowercase).as_deref() {
             None => Ok(Self::None),
             Some("lz4") => Ok(Self::Lz4),
-            Some("snappy") if version >= ProtocolVersion::V5 => {
-                Err(ProtocolError::new("Snappy compression is not supported in protocol V5"))
-            }
+            Some("snappy") if version >= ProtocolVersion::V5 => Err(ProtocolError::new(
+                "Snappy compression is not supported in protocol V5",
+            )),
             Some("snappy") => Ok(Self::Snappy),
-            Some(other) => Err(ProtocolError::new(format!("Unknown compression algorithm: {other}"))),
+            Some(other) => Err(ProtocolError::new(format!(
+                "Unknown compression algorithm: {other}"
+            ))),
         }
     }
 
@@ -51,7 +56,9 @@ impl Compression {
     pub(crate) fn decompress_body(self, body: &[u8], limit: usize) -> Result<Bytes, ProtocolError> {
         let corrupt = || ProtocolError::new("Unable to decompress the message's body");
         match self {
-            Self::None => Err(ProtocolError::new("Received a compressed message on a connection without compression")),
+            Self::None => Err(ProtocolError::new(
+                "Received a compressed message on a connection without compression",
+            )),
             Self::Lz4 => {
                 let (length, block) = body.split_first_chunk::<4>().ok_or_else(corrupt)?;
                 let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
@@ -63,7 +70,10 @@ impl Compression {
                 if length > limit || length / 64 > body.len() {
                     return Err(corrupt());
                 }
-                snap::raw::Decoder::new().decompress_vec(body).map(Bytes::from).map_err(|_| corrupt())
+                snap::raw::Decoder::new()
+                    .decompress_vec(body)
+                    .map(Bytes::from)
+                    .map_err(|_| corrupt())
             }
         }
     }

@@ -66,12 +66,18 @@ impl Opcode {
     ];
 
     fn entry(self) -> &'static (Self, u8, bool, &'static str) {
-        Self::ALL.iter().find(|entry| entry.0 == self).unwrap_or(&Self::ALL[0])
+        Self::ALL
+            .iter()
+            .find(|entry| entry.0 == self)
+            .unwrap_or(&Self::ALL[0])
     }
 
     /// The opcode of this number.
     pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.iter().find(|entry| entry.1 == number).map(|entry| entry.0)
+        Self::ALL
+            .iter()
+            .find(|entry| entry.1 == number)
+            .map(|entry| entry.0)
     }
 
     /// Its number.
@@ -108,8 +114,19 @@ pub struct Envelope {
 impl Envelope {
     /// Writes header and `body` (which may be this envelope's own, compressed, with `flags` saying so).
     pub(crate) fn write_with(&self, flags: u8, body: &[u8], out: &mut BytesMut) {
-        let direction = if self.opcode.is_response() { RESPONSE_BIT } else { 0 };
-        write_header(out, self.version.number() | direction, flags, self.stream, self.opcode.number(), body.len());
+        let direction = if self.opcode.is_response() {
+            RESPONSE_BIT
+        } else {
+            0
+        };
+        write_header(
+            out,
+            self.version.number() | direction,
+            flags,
+            self.stream,
+            self.opcode.number(),
+            body.len(),
+        );
         out.put_slice(body);
     }
 
@@ -134,7 +151,14 @@ pub(crate) fn raw_error_answer(version: u8, stream: i16, error: &ErrorResponse) 
     let mut body = BytesMut::new();
     error.encode(ProtocolVersion::V4, &mut body);
     let mut out = BytesMut::new();
-    write_header(&mut out, version | RESPONSE_BIT, 0, stream, Opcode::Error.number(), body.len());
+    write_header(
+        &mut out,
+        version | RESPONSE_BIT,
+        0,
+        stream,
+        Opcode::Error.number(),
+        body.len(),
+    );
     out.put_slice(&body);
     out.freeze()
 }
@@ -154,19 +178,37 @@ impl Header {
     /// Reads a header from the start of `input`: `None` when more bytes are needed. The version is
     /// judged from the first byte alone, since old versions have shorter headers.
     pub(crate) fn read(input: &[u8]) -> Result<Option<Self>, ProtocolError> {
-        let Some(first) = input.first() else { return Ok(None) };
+        let Some(first) = input.first() else {
+            return Ok(None);
+        };
         let number = first & !RESPONSE_BIT;
         let Some(version) = ProtocolVersion::from_number(number) else {
-            let answer_version = if matches!(number, 1 | 2) { number } else { ProtocolVersion::NEWEST.number() };
+            let answer_version = if matches!(number, 1 | 2) {
+                number
+            } else {
+                ProtocolVersion::NEWEST.number()
+            };
             let message = ProtocolVersion::unsupported_message(number);
-            return Err(ProtocolError { answer_version, ..ProtocolError::fatal(message) });
+            return Err(ProtocolError {
+                answer_version,
+                ..ProtocolError::fatal(message)
+            });
         };
-        let Some(header) = input.first_chunk::<HEADER_LENGTH>() else { return Ok(None) };
+        let Some(header) = input.first_chunk::<HEADER_LENGTH>() else {
+            return Ok(None);
+        };
         let [_, flags, s0, s1, opcode, l0, l1, l2, l3] = *header;
         let stream = i16::from_be_bytes([s0, s1]);
         let length = u32::from_be_bytes([l0, l1, l2, l3]);
         let body_length = usize::try_from(length).unwrap_or(usize::MAX);
-        Ok(Some(Self { version, flags, stream, opcode, response: first & RESPONSE_BIT != 0, body_length }))
+        Ok(Some(Self {
+            version,
+            flags,
+            stream,
+            opcode,
+            response: first & RESPONSE_BIT != 0,
+            body_length,
+        }))
     }
 
     /// Checks opcode and direction.

@@ -26,22 +26,39 @@ impl ProtocolError {
     /// An error in one envelope; the next one can be read.
     pub fn new(message: impl Into<String>) -> Self {
         let answer_version = ProtocolVersion::NEWEST.number();
-        Self { message: message.into(), stream: 0, answer_version, fatal: false, invalid: false }
+        Self {
+            message: message.into(),
+            stream: 0,
+            answer_version,
+            fatal: false,
+            invalid: false,
+        }
     }
 
     /// An error after which nothing can be understood.
     pub fn fatal(message: impl Into<String>) -> Self {
-        Self { fatal: true, ..Self::new(message) }
+        Self {
+            fatal: true,
+            ..Self::new(message)
+        }
     }
 
     pub(crate) fn on_stream(self, stream: i16, version: ProtocolVersion) -> Self {
-        Self { stream, answer_version: version.number(), ..self }
+        Self {
+            stream,
+            answer_version: version.number(),
+            ..self
+        }
     }
 
     /// The body of the answer.
     pub fn response(&self) -> ErrorResponse {
         let message = self.message.clone();
-        if self.invalid { ErrorResponse::Invalid { message } } else { ErrorResponse::Protocol { message } }
+        if self.invalid {
+            ErrorResponse::Invalid { message }
+        } else {
+            ErrorResponse::Protocol { message }
+        }
     }
 
     /// The whole answer as an envelope outside of frames, for a connection that has not got past STARTUP.

@@ -42,13 +42,18 @@ impl WriteType {
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|entry| entry.0 == self).map_or("", |entry| entry.1)
+        Self::ALL
+            .iter()
+            .find(|entry| entry.0 == self)
+            .map_or("", |entry| entry.1)
     }
 
     fn decode(reader: &mut Reader) -> Result<Self, ProtocolError> {
         let name = wire::string(reader)?;
         let found = Self::ALL.iter().find(|entry| entry.1 == name);
-        found.map(|entry| entry.0).ok_or_else(|| ProtocolError::new(format!("Invalid value '{name}' for WriteType")))
+        found
+            .map(|entry| entry.0)
+            .ok_or_else(|| ProtocolError::new(format!("Invalid value '{name}' for WriteType")))
     }
 }
 
@@ -58,7 +63,10 @@ pub type FailureReasons = Vec<(IpAddr, u16)>;
 
 /// An error as answered to a client. `received` and `block_for` count replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "fields are the protocol's own; message is the text for people")]
+#[expect(
+    missing_docs,
+    reason = "fields are the protocol's own; message is the text for people"
+)]
 pub enum ErrorResponse {
     /// 0x0000: something unexpected in the server.
     Server { message: String },
@@ -67,7 +75,12 @@ pub enum ErrorResponse {
     /// 0x0100: wrong name or password.
     BadCredentials { message: String },
     /// 0x1000: too few replicas are alive.
-    Unavailable { message: String, consistency: ConsistencyLevel, required: i32, alive: i32 },
+    Unavailable {
+        message: String,
+        consistency: ConsistencyLevel,
+        required: i32,
+        alive: i32,
+    },
     /// 0x1001: the coordinator is overloaded.
     Overloaded { message: String },
     /// 0x1002: the coordinator is bootstrapping.
@@ -84,7 +97,13 @@ pub enum ErrorResponse {
         contentions: Option<u16>,
     },
     /// 0x1200: replicas did not answer a read in time.
-    ReadTimeout { message: String, consistency: ConsistencyLevel, received: i32, block_for: i32, data_present: bool },
+    ReadTimeout {
+        message: String,
+        consistency: ConsistencyLevel,
+        received: i32,
+        block_for: i32,
+        data_present: bool,
+    },
     /// 0x1300: replicas failed a read.
     ReadFailure {
         message: String,
@@ -95,7 +114,12 @@ pub enum ErrorResponse {
         data_present: bool,
     },
     /// 0x1400: a user-defined function failed.
-    FunctionFailure { message: String, keyspace: String, function: String, argument_types: Vec<String> },
+    FunctionFailure {
+        message: String,
+        keyspace: String,
+        function: String,
+        argument_types: Vec<String>,
+    },
     /// 0x1500: replicas failed a write.
     WriteFailure {
         message: String,
@@ -108,7 +132,12 @@ pub enum ErrorResponse {
     /// 0x1600: the change log is full.
     CdcWriteFailure { message: String },
     /// 0x1700: whether a conditional update was applied is not known (version 5).
-    CasWriteUnknown { message: String, consistency: ConsistencyLevel, received: i32, block_for: i32 },
+    CasWriteUnknown {
+        message: String,
+        consistency: ConsistencyLevel,
+        received: i32,
+        block_for: i32,
+    },
     /// 0x2000: the statement is not CQL.
     Syntax { message: String },
     /// 0x2100: the role may not do this.
@@ -118,7 +147,11 @@ pub enum ErrorResponse {
     /// 0x2300: a setting in the statement is impossible.
     Config { message: String },
     /// 0x2400: what was to be created exists; `table` is empty for a keyspace.
-    AlreadyExists { message: String, keyspace: String, table: String },
+    AlreadyExists {
+        message: String,
+        keyspace: String,
+        table: String,
+    },
     /// 0x2500: the prepared statement is not known here.
     Unprepared { message: String, id: Bytes },
 }
@@ -151,27 +184,58 @@ impl ErrorResponse {
     fn for_version(&self, version: ProtocolVersion) -> Option<Self> {
         let message = self.message().to_owned();
         match self {
-            Self::ReadFailure { consistency, received, block_for, data_present, .. } if version < ProtocolVersion::V4 => {
+            Self::ReadFailure {
+                consistency,
+                received,
+                block_for,
+                data_present,
+                ..
+            } if version < ProtocolVersion::V4 => {
                 let (consistency, received, block_for) = (*consistency, *received, *block_for);
-                Some(Self::ReadTimeout { message, consistency, received, block_for, data_present: *data_present })
+                Some(Self::ReadTimeout {
+                    message,
+                    consistency,
+                    received,
+                    block_for,
+                    data_present: *data_present,
+                })
             }
-            Self::WriteFailure { consistency, received, block_for, write_type, .. } if version < ProtocolVersion::V4 => {
-                let (consistency, received, block_for, write_type) = (*consistency, *received, *block_for, *write_type);
-                Some(Self::WriteTimeout { message, consistency, received, block_for, write_type, contentions: None })
-            }
-            Self::FunctionFailure { .. } | Self::CdcWriteFailure { .. } if version < ProtocolVersion::V4 => {
-                Some(Self::Invalid { message })
-            }
-            Self::CasWriteUnknown { consistency, received, block_for, .. } if version < ProtocolVersion::V5 => {
+            Self::WriteFailure {
+                consistency,
+                received,
+                block_for,
+                write_type,
+                ..
+            } if version < ProtocolVersion::V4 => {
+                let (consistency, received, block_for, write_type) =
+                    (*consistency, *received, *block_for, *write_type);
                 Some(Self::WriteTimeout {
                     message,
-                    consistency: *consistency,
-                    received: *received,
-                    block_for: *block_for,
-                    write_type: WriteType::Cas,
+                    consistency,
+                    received,
+                    block_for,
+                    write_type,
                     contentions: None,
                 })
             }
+            Self::FunctionFailure { .. } | Self::CdcWriteFailure { .. }
+                if version < ProtocolVersion::V4 =>
+            {
+                Some(Self::Invalid { message })
+            }
+            Self::CasWriteUnknown {
+                consistency,
+                received,
+                block_for,
+                ..
+            } if version < ProtocolVersion::V5 => Some(Self::WriteTimeout {
+                message,
+                consistency: *consistency,
+                received: *received,
+                block_for: *block_for,
+                write_type: WriteType::Cas,
+                contentions: None,
+            }),
             _ => None,
         }
     }
@@ -184,43 +248,88 @@ impl ErrorResponse {
         let newest = version >= ProtocolVersion::V5;
         out.put_u32(self.code());
         wire::put_string(out, self.message());
-        let put_counts = |out: &mut BytesMut, consistency: ConsistencyLevel, first: i32, second: i32| {
-            wire::put_consistency(out, consistency);
-            out.put_i32(first);
-            out.put_i32(second);
-        };
+        let put_counts =
+            |out: &mut BytesMut, consistency: ConsistencyLevel, first: i32, second: i32| {
+                wire::put_consistency(out, consistency);
+                out.put_i32(first);
+                out.put_i32(second);
+            };
         match self {
-            Self::Unavailable { consistency, required, alive, .. } => put_counts(out, *consistency, *required, *alive),
-            Self::WriteTimeout { consistency, received, block_for, write_type, contentions, .. } => {
+            Self::Unavailable {
+                consistency,
+                required,
+                alive,
+                ..
+            } => put_counts(out, *consistency, *required, *alive),
+            Self::WriteTimeout {
+                consistency,
+                received,
+                block_for,
+                write_type,
+                contentions,
+                ..
+            } => {
                 put_counts(out, *consistency, *received, *block_for);
                 wire::put_string(out, write_type.name());
                 if newest && *write_type == WriteType::Cas {
                     out.put_u16(contentions.unwrap_or(0));
                 }
             }
-            Self::ReadTimeout { consistency, received, block_for, data_present, .. } => {
+            Self::ReadTimeout {
+                consistency,
+                received,
+                block_for,
+                data_present,
+                ..
+            } => {
                 put_counts(out, *consistency, *received, *block_for);
                 out.put_u8(u8::from(*data_present));
             }
-            Self::ReadFailure { consistency, received, block_for, failures, data_present, .. } => {
+            Self::ReadFailure {
+                consistency,
+                received,
+                block_for,
+                failures,
+                data_present,
+                ..
+            } => {
                 put_counts(out, *consistency, *received, *block_for);
                 put_failures(out, failures, newest);
                 out.put_u8(u8::from(*data_present));
             }
-            Self::WriteFailure { consistency, received, block_for, failures, write_type, .. } => {
+            Self::WriteFailure {
+                consistency,
+                received,
+                block_for,
+                failures,
+                write_type,
+                ..
+            } => {
                 put_counts(out, *consistency, *received, *block_for);
                 put_failures(out, failures, newest);
                 wire::put_string(out, write_type.name());
             }
-            Self::FunctionFailure { keyspace, function, argument_types, .. } => {
+            Self::FunctionFailure {
+                keyspace,
+                function,
+                argument_types,
+                ..
+            } => {
                 wire::put_string(out, keyspace);
                 wire::put_string(out, function);
                 wire::put_string_list(out, argument_types);
             }
-            Self::CasWriteUnknown { consistency, received, block_for, .. } => {
+            Self::CasWriteUnknown {
+                consistency,
+                received,
+                block_for,
+                ..
+            } => {
                 put_counts(out, *consistency, *received, *block_for);
             }
-            Self::AlreadyExists { keyspace, table, .. } => {
+            Self::AlreadyExists {
+                keyspace, table, ..
+            } => {
                 wire::put_string(out, keyspace);
                 wire::put_string(out, table);
             }
@@ -230,7 +339,10 @@ impl ErrorResponse {
     }
 
     /// Reads the body (for clients).
-    pub(crate) fn decode(reader: &mut Reader, version: ProtocolVersion) -> Result<Self, ProtocolError> {
+    pub(crate) fn decode(
+        reader: &mut Reader,
+        version: ProtocolVersion,
+    ) -> Result<Self, ProtocolError> {
         let code = reader.u32()?;
         let message = wire::string(reader)?;
         Ok(match code {
@@ -245,15 +357,24 @@ impl ErrorResponse {
             0x2100 => Self::Unauthorized { message },
             0x2200 => Self::Invalid { message },
             0x2300 => Self::Config { message },
-            0x2400 => Self::AlreadyExists { message, keyspace: wire::string(reader)?, table: wire::string(reader)? },
-            0x2500 => Self::Unprepared { message, id: wire::short_bytes(reader)? },
+            0x2400 => Self::AlreadyExists {
+                message,
+                keyspace: wire::string(reader)?,
+                table: wire::string(reader)?,
+            },
+            0x2500 => Self::Unprepared {
+                message,
+                id: wire::short_bytes(reader)?,
+            },
             0x1400 => Self::FunctionFailure {
                 message,
                 keyspace: wire::string(reader)?,
                 function: wire::string(reader)?,
                 argument_types: wire::string_list(reader)?,
             },
-            0x1000 | 0x1100 | 0x1200 | 0x1300 | 0x1500 | 0x1700 => Self::decode_counts(code, message, reader, version)?,
+            0x1000 | 0x1100 | 0x1200 | 0x1300 | 0x1500 | 0x1700 => {
+                Self::decode_counts(code, message, reader, version)?
+            }
             other => return Err(ProtocolError::new(format!("Unknown error code {other}"))),
         })
     }
@@ -268,25 +389,62 @@ impl ErrorResponse {
         let consistency = wire::consistency(reader)?;
         let (received, block_for) = (reader.i32()?, reader.i32()?);
         Ok(match code {
-            0x1000 => Self::Unavailable { message, consistency, required: received, alive: block_for },
+            0x1000 => Self::Unavailable {
+                message,
+                consistency,
+                required: received,
+                alive: block_for,
+            },
             0x1100 => {
                 let write_type = WriteType::decode(reader)?;
                 let contended = newest && write_type == WriteType::Cas && !reader.is_empty();
                 let contentions = contended.then(|| reader.u16()).transpose()?;
-                Self::WriteTimeout { message, consistency, received, block_for, write_type, contentions }
+                Self::WriteTimeout {
+                    message,
+                    consistency,
+                    received,
+                    block_for,
+                    write_type,
+                    contentions,
+                }
             }
-            0x1200 => Self::ReadTimeout { message, consistency, received, block_for, data_present: reader.u8()? != 0 },
+            0x1200 => Self::ReadTimeout {
+                message,
+                consistency,
+                received,
+                block_for,
+                data_present: reader.u8()? != 0,
+            },
             0x1300 => {
                 let failures = failures(reader, newest)?;
                 let data_present = reader.u8()? != 0;
-                Self::ReadFailure { message, consistency, received, block_for, failures, data_present }
+                Self::ReadFailure {
+                    message,
+                    consistency,
+                    received,
+                    block_for,
+                    failures,
+                    data_present,
+                }
             }
             0x1500 => {
                 let failures = failures(reader, newest)?;
                 let write_type = WriteType::decode(reader)?;
-                Self::WriteFailure { message, consistency, received, block_for, failures, write_type }
+                Self::WriteFailure {
+                    message,
+                    consistency,
+                    received,
+                    block_for,
+                    failures,
+                    write_type,
+                }
             }
-            _ => Self::CasWriteUnknown { message, consistency, received, block_for },
+            _ => Self::CasWriteUnknown {
+                message,
+                consistency,
+                received,
+                block_for,
+            },
         })
     }
 }
@@ -304,11 +462,14 @@ fn put_failures(out: &mut BytesMut, failures: &FailureReasons, newest: bool) {
 
 /// Failures with their reasons; older versions only count them, so that addresses are unspecified.
 fn failures(reader: &mut Reader, newest: bool) -> Result<FailureReasons, ProtocolError> {
-    let length = usize::try_from(reader.i32()?).map_err(|_| ProtocolError::new("Negative count of failures"))?;
+    let length = usize::try_from(reader.i32()?)
+        .map_err(|_| ProtocolError::new("Negative count of failures"))?;
     if !newest {
         // No cluster has more replicas.
         let unknown = (IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
         return Ok(vec![unknown; length.min(usize::from(u16::MAX))]);
     }
-    (0..wire::count(reader, length, 7)?).map(|_| Ok((wire::inet_address(reader)?, reader.u16()?))).collect()
+    (0..wire::count(reader, length, 7)?)
+        .map(|_| Ok((wire::inet_address(reader)?, reader.u16()?)))
+        .collect()
 }

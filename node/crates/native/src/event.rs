@@ -30,19 +30,28 @@ impl EventType {
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|entry| entry.0 == self).map_or("", |entry| entry.1)
+        Self::ALL
+            .iter()
+            .find(|entry| entry.0 == self)
+            .map_or("", |entry| entry.1)
     }
 
     pub(crate) fn from_name(name: &str, version: ProtocolVersion) -> Result<Self, ProtocolError> {
         let found = enum_value(&Self::ALL, name, "Type")?;
         if found == Self::TraceComplete && version < ProtocolVersion::V4 {
-            return Err(ProtocolError::new(format!("Event {name} not valid for protocol version {version}")));
+            return Err(ProtocolError::new(format!(
+                "Event {name} not valid for protocol version {version}"
+            )));
         }
         Ok(found)
     }
 }
 
-fn enum_value<T: Copy>(all: &[(T, &'static str)], name: &str, what: &str) -> Result<T, ProtocolError> {
+fn enum_value<T: Copy>(
+    all: &[(T, &'static str)],
+    name: &str,
+    what: &str,
+) -> Result<T, ProtocolError> {
     all.iter()
         .find(|entry| entry.1.eq_ignore_ascii_case(name))
         .map(|entry| entry.0)
@@ -50,7 +59,9 @@ fn enum_value<T: Copy>(all: &[(T, &'static str)], name: &str, what: &str) -> Res
 }
 
 fn enum_name<T: Copy + PartialEq>(all: &[(T, &'static str)], value: T) -> &'static str {
-    all.iter().find(|entry| entry.0 == value).map_or("", |entry| entry.1)
+    all.iter()
+        .find(|entry| entry.0 == value)
+        .map_or("", |entry| entry.1)
 }
 
 /// What happened to the ring.
@@ -117,19 +128,30 @@ pub struct SchemaChange {
 
 impl SchemaChange {
     pub(crate) fn encode(&self, version: ProtocolVersion, out: &mut BytesMut) {
-        let routine = matches!(self.target, SchemaChangeTarget::Function(..) | SchemaChangeTarget::Aggregate(..));
+        let routine = matches!(
+            self.target,
+            SchemaChangeTarget::Function(..) | SchemaChangeTarget::Aggregate(..)
+        );
         if routine && version < ProtocolVersion::V4 {
             // Version 3 has no words for functions: the keyspace was updated.
             let kind = SchemaChangeKind::Updated;
-            let change = Self { kind, keyspace: self.keyspace.clone(), target: SchemaChangeTarget::Keyspace };
+            let change = Self {
+                kind,
+                keyspace: self.keyspace.clone(),
+                target: SchemaChangeTarget::Keyspace,
+            };
             return change.encode(version, out);
         }
         let (target, name, arguments) = match &self.target {
             SchemaChangeTarget::Keyspace => ("KEYSPACE", None, None),
             SchemaChangeTarget::Table(name) => ("TABLE", Some(name), None),
             SchemaChangeTarget::Type(name) => ("TYPE", Some(name), None),
-            SchemaChangeTarget::Function(name, arguments) => ("FUNCTION", Some(name), Some(arguments)),
-            SchemaChangeTarget::Aggregate(name, arguments) => ("AGGREGATE", Some(name), Some(arguments)),
+            SchemaChangeTarget::Function(name, arguments) => {
+                ("FUNCTION", Some(name), Some(arguments))
+            }
+            SchemaChangeTarget::Aggregate(name, arguments) => {
+                ("AGGREGATE", Some(name), Some(arguments))
+            }
         };
         wire::put_string(out, enum_name(&SCHEMA_CHANGE_KINDS, self.kind));
         wire::put_string(out, target);
@@ -150,11 +172,23 @@ impl SchemaChange {
             "KEYSPACE" => SchemaChangeTarget::Keyspace,
             "TABLE" => SchemaChangeTarget::Table(wire::string(reader)?),
             "TYPE" => SchemaChangeTarget::Type(wire::string(reader)?),
-            "FUNCTION" => SchemaChangeTarget::Function(wire::string(reader)?, wire::string_list(reader)?),
-            "AGGREGATE" => SchemaChangeTarget::Aggregate(wire::string(reader)?, wire::string_list(reader)?),
-            other => return Err(ProtocolError::new(format!("Invalid value '{other}' for Target"))),
+            "FUNCTION" => {
+                SchemaChangeTarget::Function(wire::string(reader)?, wire::string_list(reader)?)
+            }
+            "AGGREGATE" => {
+                SchemaChangeTarget::Aggregate(wire::string(reader)?, wire::string_list(reader)?)
+            }
+            other => {
+                return Err(ProtocolError::new(format!(
+                    "Invalid value '{other}' for Target"
+                )));
+            }
         };
-        Ok(Self { kind, keyspace, target })
+        Ok(Self {
+            kind,
+            keyspace,
+            target,
+        })
     }
 }
 
@@ -204,18 +238,33 @@ impl Event {
         }
     }
 
-    pub(crate) fn decode(reader: &mut Reader, version: ProtocolVersion) -> Result<Self, ProtocolError> {
-        Ok(match EventType::from_name(&wire::string(reader)?, version)? {
-            EventType::TopologyChange => {
-                let change = enum_value(&TOPOLOGY_CHANGES, &wire::string(reader)?, "Change")?;
-                Self::Topology { change, node: wire::inet(reader)? }
-            }
-            EventType::StatusChange => {
-                let up = enum_value(&STATUSES, &wire::string(reader)?, "Status")?;
-                Self::Status { up, node: wire::inet(reader)? }
-            }
-            EventType::SchemaChange => Self::Schema(SchemaChange::decode(reader)?),
-            EventType::TraceComplete => return Err(ProtocolError::new("TRACE_COMPLETE events are not supported")),
-        })
+    pub(crate) fn decode(
+        reader: &mut Reader,
+        version: ProtocolVersion,
+    ) -> Result<Self, ProtocolError> {
+        Ok(
+            match EventType::from_name(&wire::string(reader)?, version)? {
+                EventType::TopologyChange => {
+                    let change = enum_value(&TOPOLOGY_CHANGES, &wire::string(reader)?, "Change")?;
+                    Self::Topology {
+                        change,
+                        node: wire::inet(reader)?,
+                    }
+                }
+                EventType::StatusChange => {
+                    let up = enum_value(&STATUSES, &wire::string(reader)?, "Status")?;
+                    Self::Status {
+                        up,
+                        node: wire::inet(reader)?,
+                    }
+                }
+                EventType::SchemaChange => Self::Schema(SchemaChange::decode(reader)?),
+                EventType::TraceComplete => {
+                    return Err(ProtocolError::new(
+                        "TRACE_COMPLETE events are not supported",
+                    ));
+                }
+            },
+        )
     }
 }

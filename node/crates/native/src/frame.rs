@@ -42,10 +42,18 @@ fn header_length(lz4: bool) -> usize {
 /// Writes one frame around `payload` of at most [`MAX_PAYLOAD`] bytes.
 pub(crate) fn write(payload: &[u8], self_contained: bool, lz4: bool, out: &mut BytesMut) {
     debug_assert!(payload.len() <= MAX_PAYLOAD);
-    let compressed = if lz4 { Some(lz4_flex::block::compress(payload)) } else { None };
+    let compressed = if lz4 {
+        Some(lz4_flex::block::compress(payload))
+    } else {
+        None
+    };
     let compressed = compressed.filter(|block| block.len() < payload.len());
     let stored = compressed.as_deref().unwrap_or(payload);
-    let plain_length = if compressed.is_some() { payload.len() } else { 0 };
+    let plain_length = if compressed.is_some() {
+        payload.len()
+    } else {
+        0
+    };
     let header = if lz4 {
         stored.len() as u64 | ((plain_length as u64) << 17) | (u64::from(self_contained) << 34)
     } else {
@@ -78,7 +86,9 @@ pub(crate) fn read(input: &mut BytesMut, lz4: bool) -> Result<Option<Frame>, Pro
     let mut crc = [0; 4];
     crc[..3].copy_from_slice(&input[short..short + 3]);
     if crc24(&input[..short]) != u32::from_le_bytes(crc) {
-        return Err(ProtocolError::fatal("Corrupt frame header: its checksum does not match"));
+        return Err(ProtocolError::fatal(
+            "Corrupt frame header: its checksum does not match",
+        ));
     }
     let part = |shift: u32| usize::try_from((header >> shift) & 0x1_ffff).unwrap_or(0);
     let (stored_length, plain_length) = (part(0), if lz4 { part(17) } else { 0 });
@@ -92,7 +102,9 @@ pub(crate) fn read(input: &mut BytesMut, lz4: bool) -> Result<Option<Frame>, Pro
     let trailer = frame.split_off(total - TRAILER_LENGTH);
     let stored = frame.split_off(short + 3);
     if trailer[..] != crc32(&stored).to_le_bytes() {
-        return Err(ProtocolError::fatal("Corrupt frame payload: its checksum does not match"));
+        return Err(ProtocolError::fatal(
+            "Corrupt frame payload: its checksum does not match",
+        ));
     }
     let payload = if plain_length == 0 {
         stored
@@ -100,5 +112,8 @@ pub(crate) fn read(input: &mut BytesMut, lz4: bool) -> Result<Option<Frame>, Pro
         decompress_lz4(&stored, plain_length, MAX_PAYLOAD)
             .ok_or_else(|| ProtocolError::fatal("Corrupt frame payload: it does not decompress"))?
     };
-    Ok(Some(Frame { self_contained, payload }))
+    Ok(Some(Frame {
+        self_contained,
+        payload,
+    }))
 }

@@ -31,12 +31,14 @@ mod wire;
 pub use codec::{Decoder, Encoder};
 pub use compression::Compression;
 pub use envelope::{
-    DEFAULT_LENGTH_LIMIT, Envelope, FLAG_COMPRESSED, FLAG_CUSTOM_PAYLOAD, FLAG_TRACING, FLAG_USE_BETA, FLAG_WARNING,
-    HEADER_LENGTH, Opcode,
+    DEFAULT_LENGTH_LIMIT, Envelope, FLAG_COMPRESSED, FLAG_CUSTOM_PAYLOAD, FLAG_TRACING,
+    FLAG_USE_BETA, FLAG_WARNING, HEADER_LENGTH, Opcode,
 };
 pub use error::ProtocolError;
 pub use error_response::{ErrorResponse, FailureReasons, WriteType};
-pub use event::{Event, EventType, SchemaChange, SchemaChangeKind, SchemaChangeTarget, TopologyChange};
+pub use event::{
+    Event, EventType, SchemaChange, SchemaChangeKind, SchemaChangeTarget, TopologyChange,
+};
 pub use frame::MAX_PAYLOAD;
 pub use metadata::{ColumnSpec, PreparedMetadata, RowsMetadata};
 pub use query_parameters::{BoundValue, BoundValues, QueryParameters};

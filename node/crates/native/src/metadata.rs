@@ -44,11 +44,18 @@ pub struct RowsMetadata {
 impl RowsMetadata {
     /// A description of these columns alone.
     pub fn new(columns: Vec<ColumnSpec>) -> Self {
-        Self { column_count: columns.len(), columns, ..Self::default() }
+        Self {
+            column_count: columns.len(),
+            columns,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn encode(&self, version: ProtocolVersion, out: &mut BytesMut) {
-        let new_id = self.new_metadata_id.as_ref().filter(|_| version >= ProtocolVersion::V5);
+        let new_id = self
+            .new_metadata_id
+            .as_ref()
+            .filter(|_| version >= ProtocolVersion::V5);
         // A changed description must be there to be read.
         let no_metadata = self.no_metadata && new_id.is_none();
         let global = !no_metadata && one_table(&self.columns);
@@ -78,11 +85,29 @@ impl RowsMetadata {
         let flags = reader.u32()?;
         let column_count = column_count(reader)?;
         let has = |flag: u32| flags & flag != 0;
-        let paging_state = if has(HAS_MORE_PAGES) { wire::bytes(reader)? } else { None };
-        let new_metadata_id = if has(METADATA_CHANGED) { Some(wire::short_bytes(reader)?) } else { None };
+        let paging_state = if has(HAS_MORE_PAGES) {
+            wire::bytes(reader)?
+        } else {
+            None
+        };
+        let new_metadata_id = if has(METADATA_CHANGED) {
+            Some(wire::short_bytes(reader)?)
+        } else {
+            None
+        };
         let no_metadata = has(NO_METADATA);
-        let columns = if no_metadata { Vec::new() } else { columns(reader, column_count, has(GLOBAL_TABLES_SPEC))? };
-        Ok(Self { columns, column_count, no_metadata, paging_state, new_metadata_id })
+        let columns = if no_metadata {
+            Vec::new()
+        } else {
+            columns(reader, column_count, has(GLOBAL_TABLES_SPEC))?
+        };
+        Ok(Self {
+            columns,
+            column_count,
+            no_metadata,
+            paging_state,
+            new_metadata_id,
+        })
     }
 }
 
@@ -102,14 +127,23 @@ impl PreparedMetadata {
         wire::put_length(out, self.columns.len());
         if version >= ProtocolVersion::V4 {
             // Of no use for markers of several tables.
-            let indexes = if global { self.partition_key_indexes.as_slice() } else { &[] };
+            let indexes = if global {
+                self.partition_key_indexes.as_slice()
+            } else {
+                &[]
+            };
             wire::put_length(out, indexes.len());
-            indexes.iter().for_each(|index| out.put_u16(*index));
+            for index in indexes {
+                out.put_u16(*index);
+            }
         }
         put_columns(&self.columns, global, version, out);
     }
 
-    pub(crate) fn decode(reader: &mut Reader, version: ProtocolVersion) -> Result<Self, ProtocolError> {
+    pub(crate) fn decode(
+        reader: &mut Reader,
+        version: ProtocolVersion,
+    ) -> Result<Self, ProtocolError> {
         let flags = reader.u32()?;
         let column_count = column_count(reader)?;
         let mut partition_key_indexes = Vec::new();
@@ -120,12 +154,19 @@ impl PreparedMetadata {
             }
         }
         let columns = columns(reader, column_count, flags & GLOBAL_TABLES_SPEC != 0)?;
-        Ok(Self { columns, partition_key_indexes })
+        Ok(Self {
+            columns,
+            partition_key_indexes,
+        })
     }
 }
 
 fn one_table(columns: &[ColumnSpec]) -> bool {
-    columns.first().is_some_and(|first| columns.iter().all(|c| c.table == first.table && c.keyspace == first.keyspace))
+    columns.first().is_some_and(|first| {
+        columns
+            .iter()
+            .all(|c| c.table == first.table && c.keyspace == first.keyspace)
+    })
 }
 
 fn put_columns(columns: &[ColumnSpec], global: bool, version: ProtocolVersion, out: &mut BytesMut) {
@@ -147,15 +188,28 @@ fn column_count(reader: &mut Reader) -> Result<usize, ProtocolError> {
     usize::try_from(reader.i32()?).map_err(|_| ProtocolError::new("Negative count of columns"))
 }
 
-fn columns(reader: &mut Reader, count: usize, global: bool) -> Result<Vec<ColumnSpec>, ProtocolError> {
-    let shared = if global { Some((wire::string(reader)?, wire::string(reader)?)) } else { None };
+fn columns(
+    reader: &mut Reader,
+    count: usize,
+    global: bool,
+) -> Result<Vec<ColumnSpec>, ProtocolError> {
+    let shared = if global {
+        Some((wire::string(reader)?, wire::string(reader)?))
+    } else {
+        None
+    };
     let mut columns = Vec::with_capacity(wire::count(reader, count, 4)?);
     for _ in 0..count {
         let (keyspace, table) = match &shared {
             Some(shared) => shared.clone(),
             None => (wire::string(reader)?, wire::string(reader)?),
         };
-        columns.push(ColumnSpec { keyspace, table, name: wire::string(reader)?, cql_type: type_option::decode(reader)? });
+        columns.push(ColumnSpec {
+            keyspace,
+            table,
+            name: wire::string(reader)?,
+            cql_type: type_option::decode(reader)?,
+        });
     }
     Ok(columns)
 }

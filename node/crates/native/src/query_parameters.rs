@@ -36,14 +36,19 @@ impl BoundValue {
         }
     }
 
-    pub(crate) fn decode(reader: &mut Reader, version: ProtocolVersion) -> Result<Self, ProtocolError> {
+    pub(crate) fn decode(
+        reader: &mut Reader,
+        version: ProtocolVersion,
+    ) -> Result<Self, ProtocolError> {
         let length = reader.i32()?;
         match (usize::try_from(length), length) {
             (Ok(length), _) => Ok(Self::Value(reader.bytes(length)?)),
             (Err(_), -1) => Ok(Self::Null),
             (Err(_), _) if version < ProtocolVersion::V4 => Ok(Self::Null),
             (Err(_), -2) => Ok(Self::Unset),
-            (Err(_), _) => Err(ProtocolError::new(format!("Invalid ByteBuf length {length}"))),
+            (Err(_), _) => Err(ProtocolError::new(format!(
+                "Invalid ByteBuf length {length}"
+            ))),
         }
     }
 
@@ -128,7 +133,11 @@ impl QueryParameters {
     /// Reads parameters.
     pub fn decode(reader: &mut Reader, version: ProtocolVersion) -> Result<Self, ProtocolError> {
         let mut parameters = Self::new(wire::consistency(reader)?);
-        let flags = if version >= ProtocolVersion::V5 { reader.u32()? } else { u32::from(reader.u8()?) };
+        let flags = if version >= ProtocolVersion::V5 {
+            reader.u32()?
+        } else {
+            u32::from(reader.u8()?)
+        };
         let has = |flag: u32| flags & flag != 0;
         if has(VALUES) {
             let length = usize::from(reader.u16()?);
@@ -138,8 +147,9 @@ impl QueryParameters {
                     .collect();
                 BoundValues::Named(values?)
             } else {
-                let values: Result<Vec<_>, _> =
-                    (0..wire::count(reader, length, 4)?).map(|_| BoundValue::decode(reader, version)).collect();
+                let values: Result<Vec<_>, _> = (0..wire::count(reader, length, 4)?)
+                    .map(|_| BoundValue::decode(reader, version))
+                    .collect();
                 BoundValues::Positional(values?)
             };
         }
@@ -181,7 +191,10 @@ impl QueryParameters {
         let mut flags = 0;
         for (set, flag) in [
             (!self.values.is_empty(), VALUES),
-            (matches!(&self.values, BoundValues::Named(values) if !values.is_empty()), NAMES_FOR_VALUES),
+            (
+                matches!(&self.values, BoundValues::Named(values) if !values.is_empty()),
+                NAMES_FOR_VALUES,
+            ),
             (self.skip_metadata, SKIP_METADATA),
             (self.page_size.is_some(), PAGE_SIZE),
             (self.paging_state.is_some(), PAGING_STATE),
@@ -200,7 +213,9 @@ impl QueryParameters {
         }
         match &self.values {
             values if values.is_empty() => {}
-            BoundValues::Positional(values) => wire::put_list(out, values, |out, value| value.encode(out)),
+            BoundValues::Positional(values) => {
+                wire::put_list(out, values, |out, value| value.encode(out));
+            }
             BoundValues::Named(values) => wire::put_list(out, values, |out, (name, value)| {
                 wire::put_string(out, name);
                 value.encode(out);

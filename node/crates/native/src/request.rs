@@ -102,33 +102,58 @@ impl Request {
         }
     }
 
-    fn decode(opcode: Opcode, reader: &mut Reader, version: ProtocolVersion) -> Result<Self, ProtocolError> {
+    fn decode(
+        opcode: Opcode,
+        reader: &mut Reader,
+        version: ProtocolVersion,
+    ) -> Result<Self, ProtocolError> {
         Ok(match opcode {
-            Opcode::Startup => Self::Startup { options: wire::string_map(reader)? },
+            Opcode::Startup => Self::Startup {
+                options: wire::string_map(reader)?,
+            },
             Opcode::Options => Self::Options,
-            Opcode::AuthResponse => Self::AuthResponse { token: wire::bytes(reader)? },
+            Opcode::AuthResponse => Self::AuthResponse {
+                token: wire::bytes(reader)?,
+            },
             Opcode::Register => {
                 let names = wire::string_list(reader)?;
                 let event = |name: &String| EventType::from_name(name, version);
-                Self::Register { events: names.iter().map(event).collect::<Result<_, _>>()? }
+                Self::Register {
+                    events: names.iter().map(event).collect::<Result<_, _>>()?,
+                }
             }
             Opcode::Query => {
                 let query = wire::long_string(reader)?;
-                Self::Query { query, parameters: QueryParameters::decode(reader, version)? }
+                Self::Query {
+                    query,
+                    parameters: QueryParameters::decode(reader, version)?,
+                }
             }
             Opcode::Prepare => {
                 let query = wire::long_string(reader)?;
                 let with_keyspace = version >= ProtocolVersion::V5 && reader.u32()? & 1 == 1;
-                Self::Prepare { query, keyspace: with_keyspace.then(|| wire::string(reader)).transpose()? }
+                Self::Prepare {
+                    query,
+                    keyspace: with_keyspace.then(|| wire::string(reader)).transpose()?,
+                }
             }
             Opcode::Execute => {
                 let id = wire::short_bytes(reader)?;
                 let newest = version >= ProtocolVersion::V5;
                 let result_metadata_id = newest.then(|| wire::short_bytes(reader)).transpose()?;
-                Self::Execute { id, result_metadata_id, parameters: QueryParameters::decode(reader, version)? }
+                Self::Execute {
+                    id,
+                    result_metadata_id,
+                    parameters: QueryParameters::decode(reader, version)?,
+                }
             }
             Opcode::Batch => Self::Batch(Batch::decode(reader, version)?),
-            other => return Err(ProtocolError::new(format!("{} is not a request", other.name()))),
+            other => {
+                return Err(ProtocolError::new(format!(
+                    "{} is not a request",
+                    other.name()
+                )));
+            }
         })
     }
 
@@ -140,7 +165,9 @@ impl Request {
             }),
             Self::Options => {}
             Self::AuthResponse { token } => wire::put_bytes(out, token.as_deref()),
-            Self::Register { events } => wire::put_list(out, events, |out, event| wire::put_string(out, event.name())),
+            Self::Register { events } => wire::put_list(out, events, |out, event| {
+                wire::put_string(out, event.name());
+            }),
             Self::Query { query, parameters } => {
                 wire::put_long_string(out, query);
                 parameters.encode(version, out);
@@ -154,7 +181,11 @@ impl Request {
                     }
                 }
             }
-            Self::Execute { id, result_metadata_id, parameters } => {
+            Self::Execute {
+                id,
+                result_metadata_id,
+                parameters,
+            } => {
                 wire::put_short_bytes(out, id);
                 if version >= ProtocolVersion::V5 {
                     wire::put_short_bytes(out, result_metadata_id.as_deref().unwrap_or_default());
@@ -172,7 +203,11 @@ impl Batch {
             0 => BatchKind::Logged,
             1 => BatchKind::Unlogged,
             2 => BatchKind::Counter,
-            other => return Err(ProtocolError::new(format!("Invalid BATCH message type {other}"))),
+            other => {
+                return Err(ProtocolError::new(format!(
+                    "Invalid BATCH message type {other}"
+                )));
+            }
         };
         let length = usize::from(reader.u16()?);
         let mut statements = Vec::with_capacity(wire::count(reader, length, 5)?);
@@ -187,11 +222,16 @@ impl Batch {
                 }
             };
             let count = usize::from(reader.u16()?);
-            let values: Result<Vec<_>, _> =
-                (0..wire::count(reader, count, 4)?).map(|_| BoundValue::decode(reader, version)).collect();
+            let values: Result<Vec<_>, _> = (0..wire::count(reader, count, 4)?)
+                .map(|_| BoundValue::decode(reader, version))
+                .collect();
             statements.push((query, values?));
         }
-        Ok(Self { kind, statements, parameters: QueryParameters::decode(reader, version)? })
+        Ok(Self {
+            kind,
+            statements,
+            parameters: QueryParameters::decode(reader, version)?,
+        })
     }
 
     fn encode(&self, version: ProtocolVersion, out: &mut BytesMut) {
@@ -237,7 +277,14 @@ pub struct RequestMessage {
 impl RequestMessage {
     /// A plain request.
     pub fn new(version: ProtocolVersion, stream: i16, request: Request) -> Self {
-        Self { version, stream, tracing: false, use_beta: false, custom_payload: None, request }
+        Self {
+            version,
+            stream,
+            tracing: false,
+            use_beta: false,
+            custom_payload: None,
+            request,
+        }
     }
 
     /// Reads the request of an envelope. Errors carry its stream.
@@ -251,9 +298,13 @@ impl RequestMessage {
         let mut reader = Reader::new(envelope.body.clone());
         let has_payload = envelope.flags & FLAG_CUSTOM_PAYLOAD != 0;
         if has_payload && version < ProtocolVersion::V4 {
-            return Err(ProtocolError::new("Received frame with CUSTOM_PAYLOAD flag for native protocol version < 4"));
+            return Err(ProtocolError::new(
+                "Received frame with CUSTOM_PAYLOAD flag for native protocol version < 4",
+            ));
         }
-        let custom_payload = has_payload.then(|| wire::bytes_map(&mut reader)).transpose()?;
+        let custom_payload = has_payload
+            .then(|| wire::bytes_map(&mut reader))
+            .transpose()?;
         Ok(Self {
             version,
             stream: envelope.stream,
@@ -267,18 +318,29 @@ impl RequestMessage {
     /// The request as an envelope (for clients).
     pub fn encode(&self) -> Envelope {
         let mut body = BytesMut::new();
-        let payload = self.custom_payload.as_deref().filter(|_| self.version >= ProtocolVersion::V4);
+        let payload = self
+            .custom_payload
+            .as_deref()
+            .filter(|_| self.version >= ProtocolVersion::V4);
         if let Some(payload) = payload {
             wire::put_bytes_map(&mut body, payload);
         }
         self.request.encode(self.version, &mut body);
         let mut flags = 0;
-        for (set, flag) in
-            [(self.tracing, FLAG_TRACING), (self.use_beta, FLAG_USE_BETA), (payload.is_some(), FLAG_CUSTOM_PAYLOAD)]
-        {
+        for (set, flag) in [
+            (self.tracing, FLAG_TRACING),
+            (self.use_beta, FLAG_USE_BETA),
+            (payload.is_some(), FLAG_CUSTOM_PAYLOAD),
+        ] {
             flags |= if set { flag } else { 0 };
         }
         let opcode = self.request.opcode();
-        Envelope { version: self.version, flags, stream: self.stream, opcode, body: body.freeze() }
+        Envelope {
+            version: self.version,
+            flags,
+            stream: self.stream,
+            opcode,
+            body: body.freeze(),
+        }
     }
 }

@@ -48,7 +48,9 @@ pub enum Response {
 impl Response {
     /// What this node supports, as Cassandra lists it.
     pub fn supported(cql_version: &str) -> Self {
-        let versions = ProtocolVersion::ALL.map(|version| version.describe().to_owned()).to_vec();
+        let versions = ProtocolVersion::ALL
+            .map(|version| version.describe().to_owned())
+            .to_vec();
         let compression = Compression::NAMES.map(str::to_owned).to_vec();
         Self::Supported {
             options: vec![
@@ -78,7 +80,9 @@ impl Response {
             Self::Error(error) => error.encode(version, out),
             Self::Ready => {}
             Self::Authenticate { authenticator } => wire::put_string(out, authenticator),
-            Self::AuthChallenge { token } | Self::AuthSuccess { token } => wire::put_bytes(out, token.as_deref()),
+            Self::AuthChallenge { token } | Self::AuthSuccess { token } => {
+                wire::put_bytes(out, token.as_deref());
+            }
             Self::Supported { options } => wire::put_list(out, options, |out, (name, values)| {
                 wire::put_string(out, name);
                 wire::put_string_list(out, values);
@@ -88,17 +92,34 @@ impl Response {
         }
     }
 
-    fn decode(opcode: Opcode, reader: &mut Reader, version: ProtocolVersion) -> Result<Self, ProtocolError> {
+    fn decode(
+        opcode: Opcode,
+        reader: &mut Reader,
+        version: ProtocolVersion,
+    ) -> Result<Self, ProtocolError> {
         Ok(match opcode {
             Opcode::Error => Self::Error(ErrorResponse::decode(reader, version)?),
             Opcode::Ready => Self::Ready,
-            Opcode::Authenticate => Self::Authenticate { authenticator: wire::string(reader)? },
-            Opcode::AuthChallenge => Self::AuthChallenge { token: wire::bytes(reader)? },
-            Opcode::AuthSuccess => Self::AuthSuccess { token: wire::bytes(reader)? },
-            Opcode::Supported => Self::Supported { options: wire::string_multimap(reader)? },
+            Opcode::Authenticate => Self::Authenticate {
+                authenticator: wire::string(reader)?,
+            },
+            Opcode::AuthChallenge => Self::AuthChallenge {
+                token: wire::bytes(reader)?,
+            },
+            Opcode::AuthSuccess => Self::AuthSuccess {
+                token: wire::bytes(reader)?,
+            },
+            Opcode::Supported => Self::Supported {
+                options: wire::string_multimap(reader)?,
+            },
             Opcode::Result => Self::Result(ResultBody::decode(reader, version)?),
             Opcode::Event => Self::Event(Event::decode(reader, version)?),
-            other => return Err(ProtocolError::new(format!("{} is not an answer", other.name()))),
+            other => {
+                return Err(ProtocolError::new(format!(
+                    "{} is not an answer",
+                    other.name()
+                )));
+            }
         })
     }
 }
@@ -123,7 +144,14 @@ pub struct ResponseMessage {
 impl ResponseMessage {
     /// A plain answer.
     pub fn new(version: ProtocolVersion, stream: i16, response: Response) -> Self {
-        Self { version, stream, tracing_id: None, warnings: Vec::new(), custom_payload: None, response }
+        Self {
+            version,
+            stream,
+            tracing_id: None,
+            warnings: Vec::new(),
+            custom_payload: None,
+            response,
+        }
     }
 
     /// An event.
@@ -157,7 +185,13 @@ impl ResponseMessage {
                 body.freeze()
             }
         };
-        Envelope { version: self.version, flags, stream: self.stream, opcode, body }
+        Envelope {
+            version: self.version,
+            flags,
+            stream: self.stream,
+            opcode,
+            body,
+        }
     }
 
     /// Reads the answer of an envelope (for clients).
@@ -165,10 +199,29 @@ impl ResponseMessage {
         let version = envelope.version;
         let mut reader = Reader::new(envelope.body.clone());
         let has = |flag: u8| envelope.flags & flag != 0;
-        let tracing_id = if has(FLAG_TRACING) { Some(Uuid::from_bytes(reader.array()?)) } else { None };
-        let warnings = if has(FLAG_WARNING) { wire::string_list(&mut reader)? } else { Vec::new() };
-        let custom_payload = if has(FLAG_CUSTOM_PAYLOAD) { Some(wire::bytes_map(&mut reader)?) } else { None };
+        let tracing_id = if has(FLAG_TRACING) {
+            Some(Uuid::from_bytes(reader.array()?))
+        } else {
+            None
+        };
+        let warnings = if has(FLAG_WARNING) {
+            wire::string_list(&mut reader)?
+        } else {
+            Vec::new()
+        };
+        let custom_payload = if has(FLAG_CUSTOM_PAYLOAD) {
+            Some(wire::bytes_map(&mut reader)?)
+        } else {
+            None
+        };
         let response = Response::decode(envelope.opcode, &mut reader, version)?;
-        Ok(Self { version, stream: envelope.stream, tracing_id, warnings, custom_payload, response })
+        Ok(Self {
+            version,
+            stream: envelope.stream,
+            tracing_id,
+            warnings,
+            custom_payload,
+            response,
+        })
     }
 }

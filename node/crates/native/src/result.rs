@@ -72,7 +72,10 @@ impl ResultBody {
                 out.put_u32(PREPARED);
                 wire::put_short_bytes(out, &prepared.id);
                 if version >= ProtocolVersion::V5 {
-                    wire::put_short_bytes(out, prepared.result_metadata_id.as_deref().unwrap_or_default());
+                    wire::put_short_bytes(
+                        out,
+                        prepared.result_metadata_id.as_deref().unwrap_or_default(),
+                    );
                 }
                 prepared.markers.encode(version, out);
                 prepared.columns.encode(version, out);
@@ -84,7 +87,10 @@ impl ResultBody {
         }
     }
 
-    pub(crate) fn decode(reader: &mut Reader, version: ProtocolVersion) -> Result<Self, ProtocolError> {
+    pub(crate) fn decode(
+        reader: &mut Reader,
+        version: ProtocolVersion,
+    ) -> Result<Self, ProtocolError> {
         match reader.u32()? {
             VOID => Ok(Self::Void),
             ROWS => {
@@ -99,22 +105,34 @@ impl ResultBody {
                 let result_metadata_id = newest.then(|| wire::short_bytes(reader)).transpose()?;
                 let markers = PreparedMetadata::decode(reader, version)?;
                 let columns = RowsMetadata::decode(reader)?;
-                Ok(Self::Prepared(Box::new(Prepared { id, result_metadata_id, markers, columns })))
+                Ok(Self::Prepared(Box::new(Prepared {
+                    id,
+                    result_metadata_id,
+                    markers,
+                    columns,
+                })))
             }
             SCHEMA_CHANGE => Ok(Self::SchemaChange(SchemaChange::decode(reader)?)),
-            other => Err(ProtocolError::new(format!("Unknown kind id {other} in RESULT message"))),
+            other => Err(ProtocolError::new(format!(
+                "Unknown kind id {other} in RESULT message"
+            ))),
         }
     }
 }
 
 fn decode_rows(reader: &mut Reader, columns: usize) -> Result<Vec<Row>, ProtocolError> {
-    let count = usize::try_from(reader.i32()?).map_err(|_| ProtocolError::new("Negative count of rows"))?;
+    let count =
+        usize::try_from(reader.i32()?).map_err(|_| ProtocolError::new("Negative count of rows"))?;
     if columns == 0 && count > 0 {
         return Err(ProtocolError::new("Rows without columns"));
     }
     let mut rows = Vec::with_capacity(wire::count(reader, count, columns.saturating_mul(4))?);
     for _ in 0..count {
-        rows.push((0..columns).map(|_| wire::bytes(reader)).collect::<Result<Row, _>>()?);
+        rows.push(
+            (0..columns)
+                .map(|_| wire::bytes(reader))
+                .collect::<Result<Row, _>>()?,
+        );
     }
     Ok(rows)
 }
@@ -135,7 +153,11 @@ impl RowsWriter {
         metadata.encode(version, &mut out);
         let count_at = out.len();
         out.put_i32(0);
-        Self { out, count_at, count: 0 }
+        Self {
+            out,
+            count_at,
+            count: 0,
+        }
     }
 
     /// Adds a row: as many values as there are columns.

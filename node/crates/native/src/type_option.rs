@@ -71,13 +71,17 @@ pub fn encode(cql_type: &CqlType, version: ProtocolVersion, out: &mut BytesMut) 
                 encode(field, version, out);
             });
         }
-        simple => match SIMPLE.iter().find(|entry| entry.0 == *simple && version >= entry.2) {
-            Some(entry) => out.put_u16(entry.1),
-            None => {
+        simple => {
+            let known = SIMPLE
+                .iter()
+                .find(|entry| entry.0 == *simple && version >= entry.2);
+            if let Some(entry) = known {
+                out.put_u16(entry.1);
+            } else {
                 out.put_u16(CUSTOM);
                 wire::put_string(out, &simple.java_name());
             }
-        },
+        }
     }
 }
 
@@ -87,7 +91,9 @@ pub fn decode(reader: &mut Reader) -> Result<CqlType, ProtocolError> {
 }
 
 fn decode_nested(reader: &mut Reader, depth: usize) -> Result<CqlType, ProtocolError> {
-    let depth = depth.checked_sub(1).ok_or_else(|| ProtocolError::new("Types nest too deep"))?;
+    let depth = depth
+        .checked_sub(1)
+        .ok_or_else(|| ProtocolError::new("Types nest too deep"))?;
     let inner = |reader: &mut Reader| decode_nested(reader, depth).map(|t| Arc::new(t.freeze()));
     let id = reader.u16()?;
     match id {
@@ -97,13 +103,24 @@ fn decode_nested(reader: &mut Reader, depth: usize) -> Result<CqlType, ProtocolE
         }
         // TEXT, an id that only old clients send.
         0x000a => Ok(CqlType::Text),
-        LIST => Ok(CqlType::List { element: inner(reader)?, frozen: false }),
-        SET => Ok(CqlType::Set { element: inner(reader)?, frozen: false }),
-        MAP => Ok(CqlType::Map { key: inner(reader)?, value: inner(reader)?, frozen: false }),
+        LIST => Ok(CqlType::List {
+            element: inner(reader)?,
+            frozen: false,
+        }),
+        SET => Ok(CqlType::Set {
+            element: inner(reader)?,
+            frozen: false,
+        }),
+        MAP => Ok(CqlType::Map {
+            key: inner(reader)?,
+            value: inner(reader)?,
+            frozen: false,
+        }),
         TUPLE => {
             let length = usize::from(reader.u16()?);
-            let elements: Result<Vec<_>, _> =
-                (0..wire::count(reader, length, 2)?).map(|_| Ok(decode_nested(reader, depth)?.freeze())).collect();
+            let elements: Result<Vec<_>, _> = (0..wire::count(reader, length, 2)?)
+                .map(|_| Ok(decode_nested(reader, depth)?.freeze()))
+                .collect();
             elements.map(|elements| CqlType::Tuple(elements.into()))
         }
         UDT => {
@@ -113,7 +130,12 @@ fn decode_nested(reader: &mut Reader, depth: usize) -> Result<CqlType, ProtocolE
             let fields: Result<Vec<_>, ProtocolError> = (0..wire::count(reader, length, 4)?)
                 .map(|_| Ok((wire::string(reader)?, decode_nested(reader, depth)?)))
                 .collect();
-            Ok(CqlType::Udt(Arc::new(UserType { keyspace, name, fields: fields?, frozen: false })))
+            Ok(CqlType::Udt(Arc::new(UserType {
+                keyspace,
+                name,
+                fields: fields?,
+                frozen: false,
+            })))
         }
         _ => SIMPLE
             .iter()

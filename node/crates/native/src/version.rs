@@ -19,7 +19,9 @@ impl ProtocolVersion {
 
     /// The version of this number.
     pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|version| version.number() == number)
+        Self::ALL
+            .into_iter()
+            .find(|version| version.number() == number)
     }
 
     /// Its number, as in the first byte of an envelope.
@@ -43,7 +45,9 @@ impl ProtocolVersion {
     /// The message by which drivers recognise that they must try another version.
     pub fn unsupported_message(number: u8) -> String {
         let supported = Self::ALL.map(Self::describe).join(", ");
-        format!("Invalid or unsupported protocol version ({number}); supported versions are ({supported})")
+        format!(
+            "Invalid or unsupported protocol version ({number}); supported versions are ({supported})"
+        )
     }
 }
 

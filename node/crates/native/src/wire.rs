@@ -10,7 +10,9 @@ type Result<T> = std::result::Result<T, ProtocolError>;
 
 fn utf8(bytes: &Bytes, prefix: usize) -> Result<String> {
     std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| {
-        ProtocolError::new(format!("Cannot decode string as UTF8: a string preceded by its {prefix} bytes length"))
+        ProtocolError::new(format!(
+            "Cannot decode string as UTF8: a string preceded by its {prefix} bytes length"
+        ))
     })
 }
 
@@ -36,9 +38,9 @@ pub(crate) fn long_string(reader: &mut Reader) -> Result<String> {
 
 /// Bytes behind a `u16` length.
 pub(crate) fn short_bytes(reader: &mut Reader) -> Result<Bytes> {
-    reader
-        .short_bytes()
-        .map_err(|_| ProtocolError::new("Not enough bytes to read a byte array preceded by its 2 bytes length"))
+    reader.short_bytes().map_err(|_| {
+        ProtocolError::new("Not enough bytes to read a byte array preceded by its 2 bytes length")
+    })
 }
 
 /// Bytes behind an `i32` length; negative is null.
@@ -52,7 +54,9 @@ pub(crate) fn bytes(reader: &mut Reader) -> Result<Option<Bytes>> {
 /// A count of things that take at least `least` bytes each, refused when the rest cannot hold them.
 pub(crate) fn count(reader: &Reader, count: usize, least: usize) -> Result<usize> {
     if count.saturating_mul(least) > reader.remaining() {
-        return Err(ProtocolError::new("Not enough bytes in message for the count of its parts"));
+        return Err(ProtocolError::new(
+            "Not enough bytes in message for the count of its parts",
+        ));
     }
     Ok(count)
 }
@@ -60,25 +64,33 @@ pub(crate) fn count(reader: &Reader, count: usize, least: usize) -> Result<usize
 /// Strings behind a `u16` count.
 pub(crate) fn string_list(reader: &mut Reader) -> Result<Vec<String>> {
     let length = usize::from(reader.u16()?);
-    (0..count(reader, length, 2)?).map(|_| string(reader)).collect()
+    (0..count(reader, length, 2)?)
+        .map(|_| string(reader))
+        .collect()
 }
 
 /// Pairs of strings behind a `u16` count.
 pub(crate) fn string_map(reader: &mut Reader) -> Result<Vec<(String, String)>> {
     let length = usize::from(reader.u16()?);
-    (0..count(reader, length, 4)?).map(|_| Ok((string(reader)?, string(reader)?))).collect()
+    (0..count(reader, length, 4)?)
+        .map(|_| Ok((string(reader)?, string(reader)?)))
+        .collect()
 }
 
 /// Strings with lists of strings behind a `u16` count.
 pub(crate) fn string_multimap(reader: &mut Reader) -> Result<Vec<(String, Vec<String>)>> {
     let length = usize::from(reader.u16()?);
-    (0..count(reader, length, 4)?).map(|_| Ok((string(reader)?, string_list(reader)?))).collect()
+    (0..count(reader, length, 4)?)
+        .map(|_| Ok((string(reader)?, string_list(reader)?)))
+        .collect()
 }
 
 /// Strings with bytes behind a `u16` count.
 pub(crate) fn bytes_map(reader: &mut Reader) -> Result<Vec<(String, Option<Bytes>)>> {
     let length = usize::from(reader.u16()?);
-    (0..count(reader, length, 6)?).map(|_| Ok((string(reader)?, bytes(reader)?))).collect()
+    (0..count(reader, length, 6)?)
+        .map(|_| Ok((string(reader)?, bytes(reader)?)))
+        .collect()
 }
 
 /// A consistency level's code.
@@ -93,7 +105,9 @@ pub(crate) fn inet_address(reader: &mut Reader) -> Result<IpAddr> {
     match reader.u8()? {
         4 => Ok(IpAddr::V4(Ipv4Addr::from(reader.array::<4>()?))),
         16 => Ok(IpAddr::V6(Ipv6Addr::from(reader.array::<16>()?))),
-        _ => Err(ProtocolError::new("Invalid IP address while deserializing inet address")),
+        _ => Err(ProtocolError::new(
+            "Invalid IP address while deserializing inet address",
+        )),
     }
 }
 
@@ -101,7 +115,8 @@ pub(crate) fn inet_address(reader: &mut Reader) -> Result<IpAddr> {
 pub(crate) fn inet(reader: &mut Reader) -> Result<SocketAddr> {
     let address = inet_address(reader)?;
     let port = reader.i32()?;
-    let port = u16::try_from(port).map_err(|_| ProtocolError::new(format!("Invalid port {port} in an inet address")))?;
+    let port = u16::try_from(port)
+        .map_err(|_| ProtocolError::new(format!("Invalid port {port} in an inet address")))?;
     Ok(SocketAddr::new(address, port))
 }
 
@@ -148,7 +163,9 @@ pub(crate) fn put_bytes(out: &mut BytesMut, bytes: Option<&[u8]>) {
 pub(crate) fn put_list<T>(out: &mut BytesMut, items: &[T], mut put: impl FnMut(&mut BytesMut, &T)) {
     let items = &items[..items.len().min(usize::from(u16::MAX))];
     put_short_length(out, items.len());
-    items.iter().for_each(|item| put(out, item));
+    for item in items {
+        put(out, item);
+    }
 }
 
 pub(crate) fn put_string_list(out: &mut BytesMut, items: &[String]) {

@@ -2,10 +2,11 @@
 
 use bytes::{Bytes, BytesMut};
 use helenus_native::{
-    Batch, BatchKind, BatchQuery, BoundValue, BoundValues, ColumnSpec, Compression, Decoder, Encoder, Envelope,
-    ErrorResponse, Event, FLAG_CUSTOM_PAYLOAD, FLAG_TRACING, FLAG_WARNING, MAX_PAYLOAD, Opcode, PreparedMetadata,
-    Prepared, ProtocolVersion, QueryParameters, Request, RequestMessage, Response, ResponseMessage, ResultBody,
-    RowsMetadata, SchemaChange, SchemaChangeKind, SchemaChangeTarget, TopologyChange, WriteType,
+    Batch, BatchKind, BatchQuery, BoundValue, BoundValues, ColumnSpec, Compression, Decoder,
+    Encoder, Envelope, ErrorResponse, Event, FLAG_CUSTOM_PAYLOAD, FLAG_TRACING, FLAG_WARNING,
+    MAX_PAYLOAD, Opcode, Prepared, PreparedMetadata, ProtocolVersion, QueryParameters, Request,
+    RequestMessage, Response, ResponseMessage, ResultBody, RowsMetadata, SchemaChange,
+    SchemaChangeKind, SchemaChangeTarget, TopologyChange, WriteType,
 };
 use helenus_types::{ConsistencyLevel, CqlType, UserType};
 use proptest::prelude::*;
@@ -25,7 +26,11 @@ fn blob() -> impl Strategy<Value = Bytes> {
 }
 
 fn bound_value() -> impl Strategy<Value = BoundValue> {
-    prop_oneof![blob().prop_map(BoundValue::Value), Just(BoundValue::Null), Just(BoundValue::Unset)]
+    prop_oneof![
+        blob().prop_map(BoundValue::Value),
+        Just(BoundValue::Null),
+        Just(BoundValue::Unset)
+    ]
 }
 
 fn bound_values() -> impl Strategy<Value = BoundValues> {
@@ -36,39 +41,77 @@ fn bound_values() -> impl Strategy<Value = BoundValues> {
 }
 
 fn parameters() -> impl Strategy<Value = QueryParameters> {
-    let times = (any::<Option<i32>>(), prop::option::of((i64::MIN + 1)..i64::MAX), prop::option::of(0..=i64::from(u32::MAX)));
-    (level(), bound_values(), any::<bool>(), prop::option::of(blob()), prop::option::of(level()), times, any::<Option<String>>())
-        .prop_map(|(consistency, values, skip_metadata, paging_state, serial_consistency, times, keyspace)| QueryParameters {
-            consistency,
-            values,
-            skip_metadata,
-            page_size: times.0,
-            paging_state,
-            serial_consistency,
-            timestamp_micros: times.1,
-            keyspace,
-            now_in_seconds: times.2,
-        })
+    let times = (
+        any::<Option<i32>>(),
+        prop::option::of((i64::MIN + 1)..i64::MAX),
+        prop::option::of(0..=i64::from(u32::MAX)),
+    );
+    (
+        level(),
+        bound_values(),
+        any::<bool>(),
+        prop::option::of(blob()),
+        prop::option::of(level()),
+        times,
+        any::<Option<String>>(),
+    )
+        .prop_map(
+            |(
+                consistency,
+                values,
+                skip_metadata,
+                paging_state,
+                serial_consistency,
+                times,
+                keyspace,
+            )| QueryParameters {
+                consistency,
+                values,
+                skip_metadata,
+                page_size: times.0,
+                paging_state,
+                serial_consistency,
+                timestamp_micros: times.1,
+                keyspace,
+                now_in_seconds: times.2,
+            },
+        )
 }
 
 fn request() -> impl Strategy<Value = Request> {
-    let query = prop_oneof![any::<String>().prop_map(BatchQuery::Text), blob().prop_map(BatchQuery::Prepared)];
+    let query = prop_oneof![
+        any::<String>().prop_map(BatchQuery::Text),
+        blob().prop_map(BatchQuery::Prepared)
+    ];
     let statement = (query, prop::collection::vec(bound_value(), 0..3));
-    let kind = prop::sample::select(vec![BatchKind::Logged, BatchKind::Unlogged, BatchKind::Counter]);
+    let kind = prop::sample::select(vec![
+        BatchKind::Logged,
+        BatchKind::Unlogged,
+        BatchKind::Counter,
+    ]);
     prop_oneof![
         Just(Request::Options),
-        prop::collection::vec((any::<String>(), any::<String>()), 0..3).prop_map(|options| Request::Startup { options }),
+        prop::collection::vec((any::<String>(), any::<String>()), 0..3)
+            .prop_map(|options| Request::Startup { options }),
         prop::option::of(blob()).prop_map(|token| Request::AuthResponse { token }),
-        (any::<String>(), parameters()).prop_map(|(query, parameters)| Request::Query { query, parameters }),
-        (any::<String>(), any::<Option<String>>()).prop_map(|(query, keyspace)| Request::Prepare { query, keyspace }),
+        (any::<String>(), parameters())
+            .prop_map(|(query, parameters)| Request::Query { query, parameters }),
+        (any::<String>(), any::<Option<String>>())
+            .prop_map(|(query, keyspace)| Request::Prepare { query, keyspace }),
         (blob(), blob(), parameters()).prop_map(|(id, metadata_id, parameters)| Request::Execute {
             id,
             result_metadata_id: Some(metadata_id),
             parameters
         }),
-        (kind, prop::collection::vec(statement, 0..3), parameters()).prop_map(|(kind, statements, parameters)| {
-            Request::Batch(Batch { kind, statements, parameters })
-        }),
+        (kind, prop::collection::vec(statement, 0..3), parameters()).prop_map(
+            |(kind, statements, parameters)| {
+                Request::Batch(Batch {
+                    kind,
+                    statements,
+                    parameters,
+                })
+            }
+        ),
     ]
 }
 
@@ -86,12 +129,18 @@ fn reduce(request: &mut Request, version: ProtocolVersion) {
         }
         match &mut parameters.values {
             BoundValues::Positional(values) => values.iter_mut().for_each(reduce_value),
-            BoundValues::Named(values) => values.iter_mut().for_each(|value| reduce_value(&mut value.1)),
+            BoundValues::Named(values) => values
+                .iter_mut()
+                .for_each(|value| reduce_value(&mut value.1)),
         }
     };
     match request {
         Request::Query { parameters, .. } => reduce_parameters(parameters),
-        Request::Execute { parameters, result_metadata_id, .. } => {
+        Request::Execute {
+            parameters,
+            result_metadata_id,
+            ..
+        } => {
             reduce_parameters(parameters);
             result_metadata_id.take_if(|_| version < ProtocolVersion::V5);
         }
@@ -100,7 +149,11 @@ fn reduce(request: &mut Request, version: ProtocolVersion) {
         }
         Request::Batch(batch) => {
             reduce_parameters(&mut batch.parameters);
-            batch.statements.iter_mut().flat_map(|statement| &mut statement.1).for_each(reduce_value);
+            batch
+                .statements
+                .iter_mut()
+                .flat_map(|statement| &mut statement.1)
+                .for_each(reduce_value);
         }
         _ => {}
     }
@@ -118,18 +171,32 @@ fn cql_type() -> impl Strategy<Value = CqlType> {
     simple.prop_recursive(3, 8, 3, |inner| {
         let frozen = inner.clone().prop_map(|t: CqlType| Arc::new(t.freeze()));
         prop_oneof![
-            frozen.clone().prop_map(|element| CqlType::List { element, frozen: false }),
-            frozen.clone().prop_map(|element| CqlType::Set { element, frozen: false }),
-            (frozen.clone(), frozen.clone()).prop_map(|(key, value)| CqlType::Map { key, value, frozen: false }),
-            (frozen, 1..9_u32).prop_map(|(element, dimension)| CqlType::Vector { element, dimension }),
-            prop::collection::vec(inner.clone(), 1..3)
-                .prop_map(|elements| CqlType::Tuple(elements.iter().map(CqlType::freeze).collect())),
-            prop::collection::vec(("[a-z]{1,3}", inner), 1..3).prop_map(|fields| CqlType::Udt(Arc::new(UserType {
-                keyspace: "ks".into(),
-                name: "Tp".into(),
-                fields,
+            frozen.clone().prop_map(|element| CqlType::List {
+                element,
                 frozen: false
-            }))),
+            }),
+            frozen.clone().prop_map(|element| CqlType::Set {
+                element,
+                frozen: false
+            }),
+            (frozen.clone(), frozen.clone()).prop_map(|(key, value)| CqlType::Map {
+                key,
+                value,
+                frozen: false
+            }),
+            (frozen, 1..9_u32)
+                .prop_map(|(element, dimension)| CqlType::Vector { element, dimension }),
+            prop::collection::vec(inner.clone(), 1..3).prop_map(|elements| CqlType::Tuple(
+                elements.iter().map(CqlType::freeze).collect()
+            )),
+            prop::collection::vec(("[a-z]{1,3}", inner), 1..3).prop_map(|fields| CqlType::Udt(
+                Arc::new(UserType {
+                    keyspace: "ks".into(),
+                    name: "Tp".into(),
+                    fields,
+                    frozen: false
+                })
+            )),
         ]
     })
 }
@@ -142,18 +209,35 @@ fn thaw(message: &ResponseMessage) -> String {
 fn columns() -> impl Strategy<Value = Vec<ColumnSpec>> {
     let column = ("[ab]", "[tu]", "[a-z]{1,4}", cql_type());
     prop::collection::vec(column, 1..4).prop_map(|columns| {
-        let spec = |(keyspace, table, name, cql_type)| ColumnSpec { keyspace, table, name, cql_type };
+        let spec = |(keyspace, table, name, cql_type)| ColumnSpec {
+            keyspace,
+            table,
+            name,
+            cql_type,
+        };
         columns.into_iter().map(spec).collect()
     })
 }
 
 fn rows() -> impl Strategy<Value = ResultBody> {
-    (columns(), prop::collection::vec(prop::option::of(blob()), 0..9), prop::option::of(blob())).prop_map(
-        |(columns, values, paging_state)| {
-            let rows = values.chunks_exact(columns.len()).map(<[_]>::to_vec).collect();
-            ResultBody::Rows { metadata: RowsMetadata { paging_state, ..RowsMetadata::new(columns) }, rows }
-        },
+    (
+        columns(),
+        prop::collection::vec(prop::option::of(blob()), 0..9),
+        prop::option::of(blob()),
     )
+        .prop_map(|(columns, values, paging_state)| {
+            let rows = values
+                .chunks_exact(columns.len())
+                .map(<[_]>::to_vec)
+                .collect();
+            ResultBody::Rows {
+                metadata: RowsMetadata {
+                    paging_state,
+                    ..RowsMetadata::new(columns)
+                },
+                rows,
+            }
+        })
 }
 
 fn response() -> impl Strategy<Value = Response> {
@@ -164,13 +248,15 @@ fn response() -> impl Strategy<Value = Response> {
         target: SchemaChangeTarget::Table(name),
     });
     let counts = (any::<String>(), level(), any::<i32>(), any::<i32>());
-    let error = counts.prop_map(|(message, consistency, received, block_for)| ErrorResponse::WriteTimeout {
-        message,
-        consistency,
-        received,
-        block_for,
-        write_type: WriteType::BatchLog,
-        contentions: None,
+    let error = counts.prop_map(|(message, consistency, received, block_for)| {
+        ErrorResponse::WriteTimeout {
+            message,
+            consistency,
+            received,
+            block_for,
+            write_type: WriteType::BatchLog,
+            contentions: None,
+        }
     });
     prop_oneof![
         Just(Response::Ready),
@@ -179,14 +265,22 @@ fn response() -> impl Strategy<Value = Response> {
         error.prop_map(Response::Error),
         rows().prop_map(Response::Result),
         any::<String>().prop_map(|keyspace| Response::Result(ResultBody::SetKeyspace(keyspace))),
-        change.clone().prop_map(|change| Response::Result(ResultBody::SchemaChange(change))),
+        change
+            .clone()
+            .prop_map(|change| Response::Result(ResultBody::SchemaChange(change))),
         change.prop_map(|change| Response::Event(Event::Schema(change))),
-        node.prop_map(|node| Response::Event(Event::Topology { change: TopologyChange::MovedNode, node })),
+        node.prop_map(|node| Response::Event(Event::Topology {
+            change: TopologyChange::MovedNode,
+            node
+        })),
         (blob(), columns(), columns()).prop_map(|(id, markers, columns)| {
             Response::Result(ResultBody::Prepared(Box::new(Prepared {
                 id: id.clone(),
                 result_metadata_id: None,
-                markers: PreparedMetadata { columns: markers, partition_key_indexes: Vec::new() },
+                markers: PreparedMetadata {
+                    columns: markers,
+                    partition_key_indexes: Vec::new(),
+                },
                 columns: RowsMetadata::new(columns),
             })))
         }),

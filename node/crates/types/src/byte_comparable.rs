@@ -47,7 +47,11 @@ pub fn decorated_key_ending(key: &DecoratedKey, terminator: u8) -> Vec<u8> {
 pub fn token_bound(token: Token, before: bool) -> Vec<u8> {
     let mut out = vec![NEXT_COMPONENT];
     put_token(token, &mut out);
-    out.push(if before { LT_NEXT_COMPONENT } else { GT_NEXT_COMPONENT });
+    out.push(if before {
+        LT_NEXT_COMPONENT
+    } else {
+        GT_NEXT_COMPONENT
+    });
     out
 }
 
@@ -66,7 +70,11 @@ pub fn component(cql_type: &CqlType, value: Option<&[u8]>, reversed: bool, out: 
     out.push(NEXT_COMPONENT);
     if !cql_type.put_byte_comparable(bytes, out) {
         out.truncate(start);
-        out.push(if reversed { NEXT_COMPONENT_EMPTY_REVERSED } else { NEXT_COMPONENT_EMPTY });
+        out.push(if reversed {
+            NEXT_COMPONENT_EMPTY_REVERSED
+        } else {
+            NEXT_COMPONENT_EMPTY
+        });
         return;
     }
     if reversed {
@@ -102,7 +110,9 @@ impl CqlType {
             return None;
         }
         if reversed {
-            out.iter_mut().for_each(|byte| *byte = !*byte);
+            for byte in &mut out {
+                *byte = !*byte;
+            }
         }
         Some(out)
     }
@@ -110,14 +120,22 @@ impl CqlType {
     /// Appends the encoding; `false` (and nothing appended) where Cassandra's is null.
     fn put_byte_comparable(&self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
         match self {
-            Self::Ascii | Self::Text | Self::Blob | Self::Inet | Self::Duration | Self::Counter | Self::Custom(_) => {
+            Self::Ascii
+            | Self::Text
+            | Self::Blob
+            | Self::Inet
+            | Self::Duration
+            | Self::Counter
+            | Self::Custom(_) => {
                 put_escaped(bytes, out);
                 return true;
             }
             Self::Empty => return false,
             _ => {}
         }
-        let Some(&first) = bytes.first() else { return false };
+        let Some(&first) = bytes.first() else {
+            return false;
+        };
         match self {
             Self::Boolean => out.push(u8::from(first != 0)),
             Self::TinyInt | Self::SmallInt | Self::Int | Self::Timestamp => {
@@ -132,7 +150,11 @@ impl CqlType {
             Self::Float | Self::Double => {
                 let negative = first >= 0x80;
                 out.push(if negative { !first } else { first | 0x80 });
-                out.extend(bytes[1..].iter().map(|byte| if negative { !*byte } else { *byte }));
+                out.extend(
+                    bytes[1..]
+                        .iter()
+                        .map(|byte| if negative { !*byte } else { *byte }),
+                );
             }
             Self::VarInt => put_varint(bytes, out),
             Self::Decimal => match Decimal::from_bytes(bytes) {
@@ -140,14 +162,20 @@ impl CqlType {
                 None => put_escaped(bytes, out),
             },
             Self::Uuid | Self::TimeUuid => put_uuid(bytes, matches!(self, Self::TimeUuid), out),
-            Self::List { element, .. } | Self::Set { element, .. } => put_counted(bytes, &[element], out),
+            Self::List { element, .. } | Self::Set { element, .. } => {
+                put_counted(bytes, &[element], out);
+            }
             Self::Map { key, value, .. } => put_counted(bytes, &[key, value], out),
             Self::Tuple(elements) => put_fields(bytes, elements.iter(), out),
-            Self::Udt(user_type) => put_fields(bytes, user_type.fields.iter().map(|field| &field.1), out),
+            Self::Udt(user_type) => {
+                put_fields(bytes, user_type.fields.iter().map(|field| &field.1), out);
+            }
             Self::Vector { element, dimension } => {
                 let mut rest = bytes;
                 for _ in 0..*dimension {
-                    let Some(part) = take_vector_element(element.fixed_length(), &mut rest) else { break };
+                    let Some(part) = take_vector_element(element.fixed_length(), &mut rest) else {
+                        break;
+                    };
                     put_element(element, Some(part), out);
                 }
                 out.push(TERMINATOR);
@@ -172,7 +200,9 @@ fn put_counted(mut bytes: &[u8], types: &[&CqlType], out: &mut Vec<u8>) {
     let count = take_i32(&mut bytes).unwrap_or(0);
     'entries: for _ in 0..count {
         for element in types {
-            let Some(value) = take_value(&mut bytes) else { break 'entries };
+            let Some(value) = take_value(&mut bytes) else {
+                break 'entries;
+            };
             put_element(element, value, out);
         }
     }
@@ -182,7 +212,9 @@ fn put_counted(mut bytes: &[u8], types: &[&CqlType], out: &mut Vec<u8>) {
 fn put_fields<'a>(mut bytes: &[u8], types: impl Iterator<Item = &'a CqlType>, out: &mut Vec<u8>) {
     let mut end = out.len();
     for field in types {
-        let Some(value) = take_value(&mut bytes) else { break };
+        let Some(value) = take_value(&mut bytes) else {
+            break;
+        };
         put_element(field, value, out);
         if value.is_some() {
             end = out.len();
@@ -218,7 +250,11 @@ fn unsigned_integer(value: u64) -> Vec<u8> {
         out.extend_from_slice(&value.to_be_bytes());
         return out;
     }
-    let mask = u64::from(!(0xff_u8.checked_shr(u32::try_from(extra).unwrap_or(0)).unwrap_or(0)));
+    let mask = u64::from(
+        !(0xff_u8
+            .checked_shr(u32::try_from(extra).unwrap_or(0))
+            .unwrap_or(0)),
+    );
     (value | (mask << (8 * extra))).to_be_bytes()[7 - extra..].to_vec()
 }
 
@@ -227,16 +263,27 @@ fn put_varint(bytes: &[u8], out: &mut Vec<u8>) {
     const FULL_FORM_THRESHOLD: usize = 7;
     let sign: u8 = if bytes[0] >= 0x80 { 0xff } else { 0 };
     // The sign is written apart, so every leading sign byte is dropped, even a needed one.
-    let start = bytes.iter().position(|byte| *byte != sign).unwrap_or(bytes.len() - 1);
+    let start = bytes
+        .iter()
+        .position(|byte| *byte != sign)
+        .unwrap_or(bytes.len() - 1);
     let stripped = &bytes[start..];
     if stripped.len() < FULL_FORM_THRESHOLD {
         let canonical = canonical_varint(bytes);
-        let extended = canonical.iter().fold(if sign == 0 { 0 } else { -1_i64 }, |value, byte| (value << 8) | i64::from(*byte));
+        let extended = canonical
+            .iter()
+            .fold(if sign == 0 { 0 } else { -1_i64 }, |value, byte| {
+                (value << 8) | i64::from(*byte)
+            });
         put_integer(extended, out);
         return;
     }
     out.push(!sign);
-    out.extend(unsigned_integer((stripped.len() - FULL_FORM_THRESHOLD) as u64).iter().map(|byte| byte ^ sign));
+    out.extend(
+        unsigned_integer((stripped.len() - FULL_FORM_THRESHOLD) as u64)
+            .iter()
+            .map(|byte| byte ^ sign),
+    );
     out.extend_from_slice(stripped);
 }
 
@@ -250,7 +297,8 @@ fn put_decimal(decimal: &Decimal, out: &mut Vec<u8>) {
         out.push(0x80);
         return;
     }
-    let scale = (i64::from(decimal.scale) - digits.len() as i64) & !1;
+    let place = i64::from(decimal.scale) - i64::try_from(digits.len()).unwrap_or(i64::MAX);
+    let scale = place & !1;
     let exponent = -scale >> 1;
     let modulated = if negative { -exponent } else { exponent };
     let magnitude = u32::try_from(modulated.unsigned_abs()).unwrap_or(u32::MAX);
@@ -260,14 +308,18 @@ fn put_decimal(decimal: &Decimal, out: &mut Vec<u8>) {
     out.push(u8::try_from(header).unwrap_or(0));
     let length = usize::try_from(length).unwrap_or(4);
     out.extend_from_slice(&modulated.to_be_bytes()[8 - length..]);
-    put_mantissa(&digits, i64::from(decimal.scale) - digits.len() as i64 - scale, negative, out);
+    put_mantissa(&digits, place - scale, negative, out);
 }
 
 /// The digits after the decimal point, two a byte; a negative number's pairs are floors.
 fn put_mantissa(digits: &[u8], leading_zeros: i64, negative: bool, out: &mut Vec<u8>) {
     // 0 or 1 leading zero makes the exponent even.
     let mut pairs = Vec::with_capacity(digits.len() / 2 + 1);
-    let mut padded: Vec<u8> = if leading_zeros == 1 { vec![0] } else { Vec::new() };
+    let mut padded: Vec<u8> = if leading_zeros == 1 {
+        vec![0]
+    } else {
+        Vec::new()
+    };
     padded.extend(digits.iter().copied());
     while padded.last() == Some(&0) {
         padded.pop();
@@ -305,7 +357,10 @@ fn put_uuid(bytes: &[u8], by_time: bool, out: &mut Vec<u8>) {
     } else if version == 1 {
         (reorder_timestamp(high), low)
     } else {
-        ((version << 60) | ((high >> 4) & 0x0fff_ffff_ffff_f000) | (high & 0xfff), low)
+        (
+            (version << 60) | ((high >> 4) & 0x0fff_ffff_ffff_f000) | (high & 0xfff),
+            low,
+        )
     };
     out.extend_from_slice(&high.to_be_bytes());
     out.extend_from_slice(&low.to_be_bytes());

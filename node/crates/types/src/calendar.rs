@@ -26,18 +26,31 @@ pub fn civil_from_days(days: i64) -> (i64, u32, u32) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, u32::try_from(month).unwrap_or(1), u32::try_from(day).unwrap_or(1))
+    (
+        year,
+        u32::try_from(month).unwrap_or(1),
+        u32::try_from(day).unwrap_or(1),
+    )
 }
 
 fn days_in_month(year: i64, month: u32) -> u32 {
     match month {
-        2 if year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0) => 29,
+        2 if year.rem_euclid(4) == 0
+            && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0) =>
+        {
+            29
+        }
         2 => 28,
         4 | 6 | 9 | 11 => 30,
         _ => 31,
@@ -63,7 +76,9 @@ pub fn format_timestamp(millis: i64, separator: char) -> String {
     let rest = millis.rem_euclid(MILLIS_PER_DAY);
     let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);
     let (second, milli) = (rest / 1000 % 60, rest % 1000);
-    format!("{sign}{year_of_era:04}-{month:02}-{day:02}{separator}{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+    format!(
+        "{sign}{year_of_era:04}-{month:02}-{day:02}{separator}{hour:02}:{minute:02}:{second:02}.{milli:03}Z"
+    )
 }
 
 /// Nanoseconds since midnight as `HH:mm:ss.nnnnnnnnn`.
@@ -89,7 +104,12 @@ struct Scanner<'a> {
 
 impl Scanner<'_> {
     fn digits(&mut self, least: usize, most: usize) -> Option<i64> {
-        let count = self.rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
+        let count = self
+            .rest
+            .bytes()
+            .take(most)
+            .take_while(u8::is_ascii_digit)
+            .count();
         if count < least {
             return None;
         }
@@ -127,9 +147,13 @@ fn date_part(scanner: &mut Scanner<'_>, padded: bool, strict: bool) -> Option<i6
     let (least, year_least) = if padded { (2, 4) } else { (1, 1) };
     let year = scanner.year(year_least, padded)?;
     scanner.take('-')?;
-    let month = u32::try_from(scanner.digits(least, 2)?).ok().filter(|m| (1..=12).contains(m))?;
+    let month = u32::try_from(scanner.digits(least, 2)?)
+        .ok()
+        .filter(|m| (1..=12).contains(m))?;
     scanner.take('-')?;
-    let day = u32::try_from(scanner.digits(least, 2)?).ok().filter(|d| (1..=31).contains(d))?;
+    let day = u32::try_from(scanner.digits(least, 2)?)
+        .ok()
+        .filter(|d| (1..=31).contains(d))?;
     let last = days_in_month(year, month);
     if strict && day > last {
         return None;
@@ -144,10 +168,16 @@ fn zone_part(rest: &str) -> Option<i64> {
         return Some(0);
     }
     let text = rest.strip_prefix(' ').unwrap_or(rest);
-    if matches!(text, "Z" | "UTC" | "GMT" | "UT" | "Coordinated Universal Time" | "Greenwich Mean Time") {
+    if matches!(
+        text,
+        "Z" | "UTC" | "GMT" | "UT" | "Coordinated Universal Time" | "Greenwich Mean Time"
+    ) {
         return Some(0);
     }
-    let text = text.strip_prefix("UTC").or_else(|| text.strip_prefix("GMT")).unwrap_or(text);
+    let text = text
+        .strip_prefix("UTC")
+        .or_else(|| text.strip_prefix("GMT"))
+        .unwrap_or(text);
     let sign = match text.as_bytes().first()? {
         b'+' => 1,
         b'-' => -1,
@@ -156,7 +186,11 @@ fn zone_part(rest: &str) -> Option<i64> {
     let mut scanner = Scanner { rest: &text[1..] };
     let hours = scanner.digits(2, 2)?;
     let colon = scanner.take(':').is_some();
-    let minutes = if scanner.rest.is_empty() && !colon { 0 } else { scanner.digits(2, 2)? };
+    let minutes = if scanner.rest.is_empty() && !colon {
+        0
+    } else {
+        scanner.digits(2, 2)?
+    };
     let valid = scanner.rest.is_empty() && hours <= 18 && minutes < 60;
     valid.then_some(sign * (hours * 3600 + minutes * 60))
 }
@@ -175,19 +209,29 @@ fn parse_date_time(text: &str) -> Option<i64> {
     let mut millis = 0;
     if scanner.take('.').is_some() {
         let before = scanner.rest;
-        let fraction = if before.starts_with(|c: char| c.is_ascii_digit()) { scanner.digits(1, 9)? } else { 0 };
+        let fraction = if before.starts_with(|c: char| c.is_ascii_digit()) {
+            scanner.digits(1, 9)?
+        } else {
+            0
+        };
         let count = u32::try_from(before.len() - scanner.rest.len()).ok()?;
-        millis = if count <= 3 { fraction * 10_i64.pow(3 - count) } else { fraction / 10_i64.pow(count - 3) };
+        millis = if count <= 3 {
+            fraction * 10_i64.pow(3 - count)
+        } else {
+            fraction / 10_i64.pow(count - 3)
+        };
     }
     let offset = zone_part(scanner.rest)?;
     let seconds = hour * 3600 + minute * 60 + second - offset;
-    days.checked_mul(MILLIS_PER_DAY)?.checked_add(seconds * 1000 + millis)
+    days.checked_mul(MILLIS_PER_DAY)?
+        .checked_add(seconds * 1000 + millis)
 }
 
 fn parse_date_only(text: &str) -> Option<i64> {
     let mut scanner = Scanner { rest: text };
     let days = date_part(&mut scanner, true, false)?;
-    days.checked_mul(MILLIS_PER_DAY)?.checked_sub(zone_part(scanner.rest)? * 1000)
+    days.checked_mul(MILLIS_PER_DAY)?
+        .checked_sub(zone_part(scanner.rest)? * 1000)
 }
 
 fn is_integer(text: &str) -> bool {
@@ -199,7 +243,9 @@ fn is_integer(text: &str) -> bool {
 /// `now` is not known here and is refused.
 pub fn parse_timestamp(text: &str) -> Result<i64, ValueError> {
     if is_integer(text) {
-        return text.parse().map_err(|_| ValueError::new(format!("Unable to make long (for date) from: '{text}'")));
+        return text.parse().map_err(|_| {
+            ValueError::new(format!("Unable to make long (for date) from: '{text}'"))
+        });
     }
     parse_date_time(text)
         .or_else(|| parse_date_only(text))
@@ -212,13 +258,21 @@ pub fn parse_date(text: &str) -> Result<i32, ValueError> {
         return text
             .parse::<u32>()
             .map(|raw| (raw ^ (1 << 31)).cast_signed())
-            .map_err(|_| ValueError::new(format!("Unable to make unsigned int (for date) from: '{text}'")));
+            .map_err(|_| {
+                ValueError::new(format!(
+                    "Unable to make unsigned int (for date) from: '{text}'"
+                ))
+            });
     }
     let mut scanner = Scanner { rest: text };
     date_part(&mut scanner, true, true)
         .filter(|_| scanner.rest.is_empty())
         .and_then(|days| i32::try_from(days).ok())
-        .ok_or_else(|| ValueError::new(format!("Unable to coerce '{text}' to a formatted date (long)")))
+        .ok_or_else(|| {
+            ValueError::new(format!(
+                "Unable to coerce '{text}' to a formatted date (long)"
+            ))
+        })
 }
 
 /// Nanoseconds since midnight of a text: `hh:mm:ss[.fffffffff]`, or the number itself.
@@ -228,9 +282,15 @@ pub fn parse_time(text: &str) -> Result<i64, ValueError> {
             .parse()
             .ok()
             .filter(|nanos: &i64| (0..86_400 * NANOS_PER_SECOND).contains(nanos))
-            .ok_or_else(|| ValueError::new(format!("Unable to make long (for time) from: '{text}'")));
+            .ok_or_else(|| {
+                ValueError::new(format!("Unable to make long (for time) from: '{text}'"))
+            });
     }
-    parse_clock(text.trim()).ok_or_else(|| ValueError::new(format!("(TimeType) Unable to coerce '{text}' to a formatted time (long)")))
+    parse_clock(text.trim()).ok_or_else(|| {
+        ValueError::new(format!(
+            "(TimeType) Unable to coerce '{text}' to a formatted time (long)"
+        ))
+    })
 }
 
 fn parse_clock(text: &str) -> Option<i64> {
@@ -246,7 +306,10 @@ fn parse_clock(text: &str) -> Option<i64> {
         nanos = scanner.digits(1, 9)?;
         nanos *= 10_i64.pow(9 - u32::try_from(before - scanner.rest.len()).ok()?);
     }
-    scanner.rest.is_empty().then_some((hour * 3600 + minute * 60 + second) * NANOS_PER_SECOND + nanos)
+    scanner
+        .rest
+        .is_empty()
+        .then_some((hour * 3600 + minute * 60 + second) * NANOS_PER_SECOND + nanos)
 }
 
 #[cfg(test)]
@@ -279,7 +342,13 @@ mod tests {
         ] {
             assert_eq!(parse_timestamp(text), Ok(millis), "{text}");
         }
-        for text in ["", "2011-13-01", "2011-02-03 25:00", "2011-02-03 04:05 Mars", "2011-2-3"] {
+        for text in [
+            "",
+            "2011-13-01",
+            "2011-02-03 25:00",
+            "2011-02-03 04:05 Mars",
+            "2011-2-3",
+        ] {
             assert!(parse_timestamp(text).is_err(), "{text}");
         }
         assert_eq!(format_timestamp(base, ' '), "2011-02-03 04:05:00.000Z");

@@ -22,7 +22,9 @@ impl CqlType {
             | Self::Custom(_) => a.cmp(b),
             Self::Empty => Ordering::Equal,
             Self::Boolean => a.first().map(|v| *v != 0).cmp(&b.first().map(|v| *v != 0)),
-            Self::TinyInt | Self::SmallInt | Self::Int | Self::BigInt | Self::Timestamp => compare_signed(a, b),
+            Self::TinyInt | Self::SmallInt | Self::Int | Self::BigInt | Self::Timestamp => {
+                compare_signed(a, b)
+            }
             Self::Float => compare_floats(read_f32(a), read_f32(b)),
             Self::Double => compare_floats(read_f64(a), read_f64(b)),
             Self::VarInt => compare_varints(a, b),
@@ -32,10 +34,14 @@ impl CqlType {
             },
             Self::Uuid => compare_uuids(a, b),
             Self::TimeUuid => compare_timeuuids(a, b),
-            Self::List { element, .. } | Self::Set { element, .. } => compare_counted(a, b, &[element]),
+            Self::List { element, .. } | Self::Set { element, .. } => {
+                compare_counted(a, b, &[element])
+            }
             Self::Map { key, value, .. } => compare_counted(a, b, &[key, value]),
             Self::Tuple(elements) => compare_fields(a, b, elements.iter()),
-            Self::Udt(user_type) => compare_fields(a, b, user_type.fields.iter().map(|field| &field.1)),
+            Self::Udt(user_type) => {
+                compare_fields(a, b, user_type.fields.iter().map(|field| &field.1))
+            }
             Self::Vector { element, dimension } => compare_vectors(element, *dimension, a, b),
         }
     }
@@ -48,7 +54,9 @@ fn compare_signed(a: &[u8], b: &[u8]) -> Ordering {
 }
 
 fn read_f32(bytes: &[u8]) -> Option<f64> {
-    bytes.first_chunk().map(|head| f64::from(f32::from_be_bytes(*head)))
+    bytes
+        .first_chunk()
+        .map(|head| f64::from(f32::from_be_bytes(*head)))
 }
 
 fn read_f64(bytes: &[u8]) -> Option<f64> {
@@ -96,7 +104,10 @@ fn compare_varints(a: &[u8], b: &[u8]) -> Ordering {
 pub(crate) fn uuid_halves(bytes: &[u8]) -> Option<(u64, u64)> {
     let whole = u128::from_be_bytes(<[u8; 16]>::try_from(bytes).ok()?);
     let mask = u128::from(u64::MAX);
-    Some((u64::try_from(whole >> 64).ok()?, u64::try_from(whole & mask).ok()?))
+    Some((
+        u64::try_from(whole >> 64).ok()?,
+        u64::try_from(whole & mask).ok()?,
+    ))
 }
 
 /// A version 1 UUID's time part with the most significant bits first, the version on top.
@@ -146,7 +157,9 @@ fn compare_counted(mut a: &[u8], mut b: &[u8], types: &[&CqlType]) -> Ordering {
                 (Some(Some(a)), Some(Some(b))) => element.compare(a, b),
                 // Both cut short: no bytes are left to justify the counts.
                 (None, None) => return a_count.cmp(&b_count),
-                (a, b) => (a.is_some(), a.flatten().is_some()).cmp(&(b.is_some(), b.flatten().is_some())),
+                (a, b) => {
+                    (a.is_some(), a.flatten().is_some()).cmp(&(b.is_some(), b.flatten().is_some()))
+                }
             };
             if order.is_ne() {
                 return order;
@@ -165,7 +178,11 @@ fn only_nulls(mut rest: &[u8]) -> bool {
     true
 }
 
-fn compare_fields<'a>(mut a: &[u8], mut b: &[u8], types: impl Iterator<Item = &'a CqlType>) -> Ordering {
+fn compare_fields<'a>(
+    mut a: &[u8],
+    mut b: &[u8],
+    types: impl Iterator<Item = &'a CqlType>,
+) -> Ordering {
     if a.is_empty() || b.is_empty() {
         return b.is_empty().cmp(&a.is_empty());
     }
@@ -187,7 +204,10 @@ fn compare_fields<'a>(mut a: &[u8], mut b: &[u8], types: impl Iterator<Item = &'
 fn compare_vectors(element: &CqlType, dimension: u32, mut a: &[u8], mut b: &[u8]) -> Ordering {
     let fixed = element.fixed_length();
     for _ in 0..dimension {
-        let order = match (take_vector_element(fixed, &mut a), take_vector_element(fixed, &mut b)) {
+        let order = match (
+            take_vector_element(fixed, &mut a),
+            take_vector_element(fixed, &mut b),
+        ) {
             (Some(a), Some(b)) => element.compare(a, b),
             (None, None) => return Ordering::Equal,
             (a, b) => a.is_some().cmp(&b.is_some()),

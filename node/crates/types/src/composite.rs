@@ -33,7 +33,8 @@ pub fn build(components: &[Bytes]) -> Result<Bytes, CompositeError> {
     }
     let mut out = BytesMut::with_capacity(components.iter().map(|c| c.len() + 3).sum());
     for component in components {
-        let length = u16::try_from(component.len()).map_err(|_| CompositeError::TooLong(component.len()))?;
+        let length =
+            u16::try_from(component.len()).map_err(|_| CompositeError::TooLong(component.len()))?;
         out.put_u16(length);
         out.put_slice(component);
         out.put_u8(0);
@@ -52,7 +53,14 @@ pub fn split(key: &Bytes, count: usize) -> Result<Vec<Bytes>, CompositeError> {
         components.push(reader.short_bytes()?);
         reader.skip(1)?;
     }
-    if components.len() == count { Ok(components) } else { Err(CompositeError::Count { expected: count, found: components.len() }) }
+    if components.len() == count {
+        Ok(components)
+    } else {
+        Err(CompositeError::Count {
+            expected: count,
+            found: components.len(),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -61,11 +69,21 @@ mod tests {
 
     #[test]
     fn several_columns() {
-        let parts = [Bytes::from_static(&[0, 0, 0, 1]), Bytes::from_static(b"ab"), Bytes::new()];
+        let parts = [
+            Bytes::from_static(&[0, 0, 0, 1]),
+            Bytes::from_static(b"ab"),
+            Bytes::new(),
+        ];
         let key = build(&parts).unwrap();
         assert_eq!(&key[..], b"\0\x04\0\0\0\x01\0\0\x02ab\0\0\0\0");
         assert_eq!(split(&key, 3).unwrap(), parts);
-        assert_eq!(split(&key, 2), Err(CompositeError::Count { expected: 2, found: 3 }));
+        assert_eq!(
+            split(&key, 2),
+            Err(CompositeError::Count {
+                expected: 2,
+                found: 3
+            })
+        );
         assert!(split(&key.slice(..5), 3).is_err());
         assert_eq!(build(&parts[1..2]).unwrap(), parts[1]);
         assert!(build(&[Bytes::from(vec![0; 65536])]).is_err());

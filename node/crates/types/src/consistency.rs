@@ -48,12 +48,18 @@ impl ConsistencyLevel {
 
     /// The level with this code.
     pub fn from_code(code: u16) -> Option<Self> {
-        Self::ALL.iter().find(|entry| entry.1 == code).map(|entry| entry.0)
+        Self::ALL
+            .iter()
+            .find(|entry| entry.1 == code)
+            .map(|entry| entry.0)
     }
 
     /// The code in the native protocol.
     pub fn code(self) -> u16 {
-        Self::ALL.iter().find(|entry| entry.0 == self).map_or(0, |entry| entry.1)
+        Self::ALL
+            .iter()
+            .find(|entry| entry.0 == self)
+            .map_or(0, |entry| entry.1)
     }
 
     /// Whether it is SERIAL or LOCAL_SERIAL.
@@ -63,12 +69,20 @@ impl ConsistencyLevel {
 
     /// Whether only the local data center counts.
     pub fn is_local(self) -> bool {
-        matches!(self, Self::LocalOne | Self::LocalQuorum | Self::LocalSerial | Self::NodeLocal)
+        matches!(
+            self,
+            Self::LocalOne | Self::LocalQuorum | Self::LocalSerial | Self::NodeLocal
+        )
     }
 }
 
 impl std::fmt::Display for ConsistencyLevel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(Self::ALL.iter().find(|entry| entry.0 == *self).map_or("", |entry| entry.2))
+        f.write_str(
+            Self::ALL
+                .iter()
+                .find(|entry| entry.0 == *self)
+                .map_or("", |entry| entry.2),
+        )
     }
 }

@@ -11,11 +11,58 @@ const DEPTH_LIMIT: usize = 64;
 
 /// Words that CQL reserves: as names they need quotes.
 const RESERVED: [&str; 52] = [
-    "add", "allow", "alter", "and", "apply", "asc", "authorize", "batch", "begin", "by", "columnfamily", "create",
-    "delete", "desc", "describe", "drop", "entries", "execute", "from", "full", "grant", "if", "in", "index", "infinity",
-    "insert", "into", "is", "keyspace", "limit", "materialized", "modify", "nan", "norecursive", "not", "null", "of",
-    "on", "or", "order", "primary", "rename", "revoke", "schema", "select", "set", "table", "to", "token", "truncate",
-    "unlogged", "update",
+    "add",
+    "allow",
+    "alter",
+    "and",
+    "apply",
+    "asc",
+    "authorize",
+    "batch",
+    "begin",
+    "by",
+    "columnfamily",
+    "create",
+    "delete",
+    "desc",
+    "describe",
+    "drop",
+    "entries",
+    "execute",
+    "from",
+    "full",
+    "grant",
+    "if",
+    "in",
+    "index",
+    "infinity",
+    "insert",
+    "into",
+    "is",
+    "keyspace",
+    "limit",
+    "materialized",
+    "modify",
+    "nan",
+    "norecursive",
+    "not",
+    "null",
+    "of",
+    "on",
+    "or",
+    "order",
+    "primary",
+    "rename",
+    "revoke",
+    "schema",
+    "select",
+    "set",
+    "table",
+    "to",
+    "token",
+    "truncate",
+    "unlogged",
+    "update",
 ];
 /// The rest of [`RESERVED`].
 const RESERVED_TAIL: [&str; 5] = ["use", "using", "view", "where", "with"];
@@ -49,9 +96,15 @@ const SIMPLE: [(CqlType, &str); 22] = [
 /// A name as CQL writes it: in double quotes where it has to be.
 pub fn quote_name(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
         && !is_reserved(name);
-    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    if plain {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
 }
 
 /// Whether CQL reserves the word (in lower case).
@@ -64,9 +117,15 @@ impl fmt::Display for CqlType {
         let close = |frozen: bool| if frozen { ">>" } else { ">" };
         let open = |frozen: bool| if frozen { "frozen<" } else { "" };
         match self {
-            Self::List { element, frozen } => write!(f, "{}list<{element}{}", open(*frozen), close(*frozen)),
-            Self::Set { element, frozen } => write!(f, "{}set<{element}{}", open(*frozen), close(*frozen)),
-            Self::Map { key, value, frozen } => write!(f, "{}map<{key}, {value}{}", open(*frozen), close(*frozen)),
+            Self::List { element, frozen } => {
+                write!(f, "{}list<{element}{}", open(*frozen), close(*frozen))
+            }
+            Self::Set { element, frozen } => {
+                write!(f, "{}set<{element}{}", open(*frozen), close(*frozen))
+            }
+            Self::Map { key, value, frozen } => {
+                write!(f, "{}map<{key}, {value}{}", open(*frozen), close(*frozen))
+            }
             Self::Tuple(elements) => {
                 f.write_str("frozen<tuple<")?;
                 for (index, element) in elements.iter().enumerate() {
@@ -74,11 +133,18 @@ impl fmt::Display for CqlType {
                 }
                 f.write_str(">>")
             }
-            Self::Udt(user_type) if user_type.frozen => write!(f, "frozen<{}>", quote_name(&user_type.name)),
+            Self::Udt(user_type) if user_type.frozen => {
+                write!(f, "frozen<{}>", quote_name(&user_type.name))
+            }
             Self::Udt(user_type) => f.write_str(&quote_name(&user_type.name)),
             Self::Vector { element, dimension } => write!(f, "vector<{element}, {dimension}>"),
             Self::Custom(class) => write!(f, "'{class}'"),
-            simple => f.write_str(SIMPLE.iter().find(|entry| entry.0 == *simple).map_or("blob", |entry| entry.1)),
+            simple => f.write_str(
+                SIMPLE
+                    .iter()
+                    .find(|entry| entry.0 == *simple)
+                    .map_or("blob", |entry| entry.1),
+            ),
         }
     }
 }
@@ -87,8 +153,16 @@ impl CqlType {
     /// The type that a CQL text stands for. `resolve` finds a user type by its name without quotes.
     /// What a collection, tuple or vector holds is frozen, said or not, as Cassandra does on reading
     /// its schema tables.
-    pub fn parse(text: &str, resolve: &dyn Fn(&str) -> Option<Arc<UserType>>) -> Result<Self, TypeNameError> {
-        let mut parser = Parser { text, at: 0, depth: 0, resolve };
+    pub fn parse(
+        text: &str,
+        resolve: &dyn Fn(&str) -> Option<Arc<UserType>>,
+    ) -> Result<Self, TypeNameError> {
+        let mut parser = Parser {
+            text,
+            at: 0,
+            depth: 0,
+            resolve,
+        };
         let parsed = parser.parse()?;
         parser.skip_blank();
         if parser.at < text.len() {
@@ -99,7 +173,10 @@ impl CqlType {
 
     /// The simple type of a CQL name in any case (`varchar` is `text`); `None` for others.
     pub fn from_simple_name(name: &str) -> Option<Self> {
-        SIMPLE.iter().find(|entry| entry.1.eq_ignore_ascii_case(name)).map(|entry| entry.0.clone())
+        SIMPLE
+            .iter()
+            .find(|entry| entry.1.eq_ignore_ascii_case(name))
+            .map(|entry| entry.0.clone())
     }
 }
 
@@ -153,7 +230,10 @@ impl Parser<'_> {
 
     fn word(&mut self) -> String {
         let start = self.at;
-        while self.peek().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        while self
+            .peek()
+            .is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_')
+        {
             self.at += 1;
         }
         self.text[start..self.at].to_owned()
@@ -192,7 +272,11 @@ impl Parser<'_> {
             if self.peek() == Some(b'.') {
                 // keyspace.type: types live in their own keyspace, so the keyspace says nothing new.
                 self.at += 1;
-                let name = if self.peek() == Some(b'"') { self.quoted('"')? } else { self.word().to_ascii_lowercase() };
+                let name = if self.peek() == Some(b'"') {
+                    self.quoted('"')?
+                } else {
+                    self.word().to_ascii_lowercase()
+                };
                 return self.user_type(&name);
             }
             return match CqlType::from_simple_name(word) {
@@ -203,12 +287,22 @@ impl Parser<'_> {
         self.at += 1;
         let parsed = match word {
             "frozen" => self.parse()?.freeze(),
-            "list" => CqlType::List { element: Arc::new(self.parse()?.freeze()), frozen: false },
-            "set" => CqlType::Set { element: Arc::new(self.parse()?.freeze()), frozen: false },
+            "list" => CqlType::List {
+                element: Arc::new(self.parse()?.freeze()),
+                frozen: false,
+            },
+            "set" => CqlType::Set {
+                element: Arc::new(self.parse()?.freeze()),
+                frozen: false,
+            },
             "map" => {
                 let key = Arc::new(self.parse()?.freeze());
                 self.expect(b',')?;
-                CqlType::Map { key, value: Arc::new(self.parse()?.freeze()), frozen: false }
+                CqlType::Map {
+                    key,
+                    value: Arc::new(self.parse()?.freeze()),
+                    frozen: false,
+                }
             }
             "tuple" => {
                 let mut elements = vec![self.parse()?.freeze()];
@@ -225,7 +319,8 @@ impl Parser<'_> {
                 self.expect(b',')?;
                 self.skip_blank();
                 let dimension = self.word().parse().ok().filter(|d: &u32| *d > 0);
-                let dimension = dimension.ok_or_else(|| self.error("a vector's dimension must be a positive number"))?;
+                let dimension = dimension
+                    .ok_or_else(|| self.error("a vector's dimension must be a positive number"))?;
                 CqlType::Vector { element, dimension }
             }
             _ => return Err(self.error(format!("type {word} takes no parameters"))),
@@ -235,11 +330,15 @@ impl Parser<'_> {
     }
 
     fn user_type(&self, name: &str) -> Result<CqlType, TypeNameError> {
-        let found = (self.resolve)(name).ok_or_else(|| self.error(format!("Unknown type {name}")))?;
+        let found =
+            (self.resolve)(name).ok_or_else(|| self.error(format!("Unknown type {name}")))?;
         if !found.frozen {
             return Ok(CqlType::Udt(found));
         }
-        Ok(CqlType::Udt(Arc::new(UserType { frozen: false, ..UserType::clone(&found) })))
+        Ok(CqlType::Udt(Arc::new(UserType {
+            frozen: false,
+            ..UserType::clone(&found)
+        })))
     }
 }
 
@@ -251,7 +350,10 @@ mod tests {
         Arc::new(UserType {
             keyspace: "ks".into(),
             name: "Addr".into(),
-            fields: vec![("street".into(), CqlType::Text), ("zip".into(), CqlType::Int)],
+            fields: vec![
+                ("street".into(), CqlType::Text),
+                ("zip".into(), CqlType::Int),
+            ],
             frozen: false,
         })
     }
@@ -288,12 +390,28 @@ mod tests {
     fn frozen_is_understood_where_it_must_be() {
         let parsed = CqlType::parse("list<list<int>>", &|_| None).unwrap();
         assert_eq!(parsed.to_string(), "list<frozen<list<int>>>");
-        assert_eq!(CqlType::parse("tuple<int, VarChar>", &|_| None).unwrap().to_string(), "frozen<tuple<int, text>>");
+        assert_eq!(
+            CqlType::parse("tuple<int, VarChar>", &|_| None)
+                .unwrap()
+                .to_string(),
+            "frozen<tuple<int, text>>"
+        );
     }
 
     #[test]
     fn nonsense_is_refused() {
-        for text in ["", "list", "list<", "list<>", "nosuch", "vector<int, 0>", "int>", "\"Addr", "map<int>", "int<int>"] {
+        for text in [
+            "",
+            "list",
+            "list<",
+            "list<>",
+            "nosuch",
+            "vector<int, 0>",
+            "int>",
+            "\"Addr",
+            "map<int>",
+            "int<int>",
+        ] {
             assert!(CqlType::parse(text, &|_| None).is_err(), "{text}");
         }
         assert!(CqlType::parse(&"list<".repeat(1000), &|_| None).is_err());

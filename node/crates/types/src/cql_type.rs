@@ -103,7 +103,9 @@ impl CqlType {
     /// Whether a value takes several cells: a non-frozen collection or user type.
     pub fn is_multi_cell(&self) -> bool {
         match self {
-            Self::List { frozen, .. } | Self::Set { frozen, .. } | Self::Map { frozen, .. } => !frozen,
+            Self::List { frozen, .. } | Self::Set { frozen, .. } | Self::Map { frozen, .. } => {
+                !frozen
+            }
             Self::Udt(user_type) => !user_type.frozen,
             _ => false,
         }

@@ -74,31 +74,48 @@ impl Builder {
     fn add(&mut self, number: i64, unit: Unit) -> Result<(), ValueError> {
         if let Some(last) = self.last {
             if last == unit {
-                return Err(ValueError::new(format!("Invalid duration. The {} are specified multiple times", unit.name())));
+                return Err(ValueError::new(format!(
+                    "Invalid duration. The {} are specified multiple times",
+                    unit.name()
+                )));
             }
             if last > unit {
                 let (last, unit) = (last.name(), unit.name());
-                return Err(ValueError::new(format!("Invalid duration. The {last} should be after {unit}")));
+                return Err(ValueError::new(format!(
+                    "Invalid duration. The {last} should be after {unit}"
+                )));
             }
         }
         self.last = Some(unit);
         let too_big = |part: &str| {
-            ValueError::new(format!("Invalid duration. The total number of {part} must be less or equal to {}", i32::MAX))
+            ValueError::new(format!(
+                "Invalid duration. The total number of {part} must be less or equal to {}",
+                i32::MAX
+            ))
         };
-        let small = |sum: Option<i64>, part: &str| sum.and_then(|s| i32::try_from(s).ok()).ok_or_else(|| too_big(part));
+        let small = |sum: Option<i64>, part: &str| {
+            sum.and_then(|s| i32::try_from(s).ok())
+                .ok_or_else(|| too_big(part))
+        };
         match unit {
             Unit::Years | Unit::Months => {
                 let factor = if unit == Unit::Years { 12 } else { 1 };
-                let sum = number.checked_mul(factor).and_then(|n| n.checked_add(i64::from(self.duration.months)));
+                let sum = number
+                    .checked_mul(factor)
+                    .and_then(|n| n.checked_add(i64::from(self.duration.months)));
                 self.duration.months = small(sum, "months")?;
             }
             Unit::Weeks | Unit::Days => {
                 let factor = if unit == Unit::Weeks { 7 } else { 1 };
-                let sum = number.checked_mul(factor).and_then(|n| n.checked_add(i64::from(self.duration.days)));
+                let sum = number
+                    .checked_mul(factor)
+                    .and_then(|n| n.checked_add(i64::from(self.duration.days)));
                 self.duration.days = small(sum, "days")?;
             }
             _ => {
-                let sum = number.checked_mul(unit.nanos()).and_then(|n| n.checked_add(self.duration.nanoseconds));
+                let sum = number
+                    .checked_mul(unit.nanos())
+                    .and_then(|n| n.checked_add(self.duration.nanoseconds));
                 self.duration.nanoseconds = sum.ok_or_else(|| too_big("nanoseconds"))?;
             }
         }
@@ -110,16 +127,32 @@ impl std::str::FromStr for Duration {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let (negative, source) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+        let (negative, source) = text
+            .strip_prefix('-')
+            .map_or((false, text), |rest| (true, rest));
         let invalid = || ValueError::new(format!("Unable to convert '{source}' to a duration"));
         let mut builder = Builder::default();
         match source.strip_prefix('P') {
-            Some(iso) if iso.contains('-') && !iso.ends_with('W') => parse_alternative(iso, &mut builder).ok_or_else(invalid)??,
+            Some(iso) if iso.contains('-') && !iso.ends_with('W') => {
+                parse_alternative(iso, &mut builder).ok_or_else(invalid)??;
+            }
             Some(iso) => parse_iso(iso, &mut builder).ok_or_else(invalid)??,
             None => parse_standard(source, &mut builder).ok_or_else(invalid)??,
         }
-        let Self { months, days, nanoseconds } = builder.duration;
-        Ok(if negative { Self { months: -months, days: -days, nanoseconds: -nanoseconds } } else { builder.duration })
+        let Self {
+            months,
+            days,
+            nanoseconds,
+        } = builder.duration;
+        Ok(if negative {
+            Self {
+                months: -months,
+                days: -days,
+                nanoseconds: -nanoseconds,
+            }
+        } else {
+            builder.duration
+        })
     }
 }
 
@@ -139,7 +172,9 @@ fn parse_standard(mut rest: &str, builder: &mut Builder) -> Parsed {
     }
     while !rest.is_empty() {
         let (count, after) = number(rest)?;
-        let end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let end = after
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(after.len());
         let unit = Unit::of_symbol(&after[..end])?;
         if let Err(error) = builder.add(count, unit) {
             return Some(Err(error));
@@ -153,9 +188,15 @@ fn parse_iso(iso: &str, builder: &mut Builder) -> Parsed {
     if let Some((weeks, "W")) = number(iso) {
         return Some(builder.add(weeks, Unit::Weeks));
     }
-    let (date, time) = iso.split_once('T').map_or((iso, ""), |(date, time)| (date, time));
+    let (date, time) = iso
+        .split_once('T')
+        .map_or((iso, ""), |(date, time)| (date, time));
     let date_units = [('Y', Unit::Years), ('M', Unit::Months), ('D', Unit::Days)];
-    let time_units = [('H', Unit::Hours), ('M', Unit::Minutes), ('S', Unit::Seconds)];
+    let time_units = [
+        ('H', Unit::Hours),
+        ('M', Unit::Minutes),
+        ('S', Unit::Seconds),
+    ];
     for (mut part, units) in [(date, date_units), (time, time_units)] {
         let mut units = units.iter();
         while !part.is_empty() {
@@ -175,11 +216,24 @@ fn parse_iso(iso: &str, builder: &mut Builder) -> Parsed {
 fn parse_alternative(iso: &str, builder: &mut Builder) -> Parsed {
     let shape = b"dddd-dd-ddTdd:dd:dd";
     let fits = iso.len() == shape.len()
-        && iso.bytes().zip(shape).all(|(byte, want)| if *want == b'd' { byte.is_ascii_digit() } else { byte == *want });
+        && iso.bytes().zip(shape).all(|(byte, want)| {
+            if *want == b'd' {
+                byte.is_ascii_digit()
+            } else {
+                byte == *want
+            }
+        });
     if !fits {
         return None;
     }
-    let units = [Unit::Years, Unit::Months, Unit::Days, Unit::Hours, Unit::Minutes, Unit::Seconds];
+    let units = [
+        Unit::Years,
+        Unit::Months,
+        Unit::Days,
+        Unit::Hours,
+        Unit::Minutes,
+        Unit::Seconds,
+    ];
     for (part, unit) in iso.split(['-', 'T', ':']).zip(units) {
         if let Err(error) = builder.add(part.parse().ok()?, unit) {
             return Some(Err(error));
@@ -209,7 +263,10 @@ impl fmt::Display for Duration {
             parts.push((rest / size, symbol));
             rest %= size;
         }
-        parts.iter().filter(|part| part.0 > 0).try_for_each(|(count, symbol)| write!(f, "{count}{symbol}"))
+        parts
+            .iter()
+            .filter(|part| part.0 > 0)
+            .try_for_each(|(count, symbol)| write!(f, "{count}{symbol}"))
     }
 }
 
@@ -218,7 +275,15 @@ mod tests {
     use super::*;
 
     fn check(text: &str, months: i32, days: i32, nanoseconds: i64) {
-        assert_eq!(text.parse(), Ok(Duration { months, days, nanoseconds }), "{text}");
+        assert_eq!(
+            text.parse(),
+            Ok(Duration {
+                months,
+                days,
+                nanoseconds
+            }),
+            "{text}"
+        );
     }
 
     #[test]
@@ -230,10 +295,29 @@ mod tests {
         check("-P2W", 0, -14, 0);
         check("P0001-02-03T04:05:06", 14, 3, 14_706_000_000_000);
         check("PT4M", 0, 0, 240_000_000_000);
-        for text in ["", "1", "y", "1x", "1d1y", "1d1d", "P1D1Y", "P1H", "99999999999999999999s", "3000000000d", "P1-2", "é"] {
+        for text in [
+            "",
+            "1",
+            "y",
+            "1x",
+            "1d1y",
+            "1d1d",
+            "P1D1Y",
+            "P1H",
+            "99999999999999999999s",
+            "3000000000d",
+            "P1-2",
+            "é",
+        ] {
             assert!(text.parse::<Duration>().is_err(), "{text}");
         }
-        assert_eq!("1y2mo25d5h6m7s8ms9us10ns".parse::<Duration>().unwrap().to_string(), "1y2mo25d5h6m7s8ms9us10ns");
+        assert_eq!(
+            "1y2mo25d5h6m7s8ms9us10ns"
+                .parse::<Duration>()
+                .unwrap()
+                .to_string(),
+            "1y2mo25d5h6m7s8ms9us10ns"
+        );
         assert_eq!("-90s".parse::<Duration>().unwrap().to_string(), "-1m30s");
     }
 }

@@ -16,8 +16,14 @@ pub(crate) fn take_i32(rest: &mut &[u8]) -> Option<i32> {
 }
 
 /// Takes the next value behind an `i32` length: `Some(None)` is null, `None` means cut short.
+#[expect(
+    clippy::option_option,
+    reason = "two different absences, kept apart by every caller"
+)]
 pub(crate) fn take_value<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
-    let Ok(length) = usize::try_from(take_i32(rest)?) else { return Some(None) };
+    let Ok(length) = usize::try_from(take_i32(rest)?) else {
+        return Some(None);
+    };
     let (head, tail) = rest.split_at_checked(length)?;
     *rest = tail;
     Some(Some(head))
@@ -28,8 +34,14 @@ pub(crate) fn take_vint_value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let first = *rest.first()?;
     let extra = first.leading_ones() as usize;
     let tail = rest.get(1..1 + extra)?;
-    let start = if extra >= 7 { 0 } else { u64::from(first) & (0xff >> (extra + 1)) };
-    let length = tail.iter().fold(start, |value, byte| (value << 8) | u64::from(*byte));
+    let start = if extra >= 7 {
+        0
+    } else {
+        u64::from(first) & (0xff >> (extra + 1))
+    };
+    let length = tail
+        .iter()
+        .fold(start, |value, byte| (value << 8) | u64::from(*byte));
     let after = rest.get(1 + extra..)?;
     let (head, tail) = after.split_at_checked(usize::try_from(length).ok()?)?;
     *rest = tail;
@@ -49,12 +61,14 @@ pub fn put_value(out: &mut BytesMut, value: Option<&[u8]>) -> Result<(), ValueEr
 }
 
 fn length(count: usize) -> Result<i32, ValueError> {
-    i32::try_from(count).map_err(|_| ValueError::new("a value may have at most 2147483647 bytes or elements"))
+    i32::try_from(count)
+        .map_err(|_| ValueError::new("a value may have at most 2147483647 bytes or elements"))
 }
 
 /// A list or set of serialized elements.
 pub fn write_list<B: AsRef<[u8]>>(elements: &[B]) -> Result<Bytes, ValueError> {
-    let mut out = BytesMut::with_capacity(4 + elements.iter().map(|e| 4 + e.as_ref().len()).sum::<usize>());
+    let mut out =
+        BytesMut::with_capacity(4 + elements.iter().map(|e| 4 + e.as_ref().len()).sum::<usize>());
     out.put_i32(length(elements.len())?);
     for element in elements {
         put_value(&mut out, Some(element.as_ref()))?;
@@ -83,13 +97,19 @@ pub fn write_fields<B: AsRef<[u8]>>(fields: &[Option<B>]) -> Result<Bytes, Value
 }
 
 /// A vector of serialized elements of type `element`.
-pub fn write_vector<B: AsRef<[u8]>>(element: &CqlType, elements: &[B]) -> Result<Bytes, ValueError> {
+pub fn write_vector<B: AsRef<[u8]>>(
+    element: &CqlType,
+    elements: &[B],
+) -> Result<Bytes, ValueError> {
     let mut out = BytesMut::new();
     let fixed = element.fixed_length();
     for bytes in elements.iter().map(AsRef::as_ref) {
         match fixed {
             Some(size) if size != bytes.len() => {
-                return Err(ValueError::new(format!("vector element of {} bytes: {size} expected", bytes.len())));
+                return Err(ValueError::new(format!(
+                    "vector element of {} bytes: {size} expected",
+                    bytes.len()
+                )));
             }
             Some(_) => {}
             None => vint::write_unsigned(&mut out, bytes.len() as u64),
@@ -104,21 +124,34 @@ fn cut_short(kind: &str) -> ValueError {
 }
 
 fn shared(whole: &Bytes, part: &[u8]) -> Bytes {
-    if part.is_empty() { Bytes::new() } else { whole.slice_ref(part) }
+    if part.is_empty() {
+        Bytes::new()
+    } else {
+        whole.slice_ref(part)
+    }
 }
 
 fn read_counted(bytes: &Bytes, kind: &str, per_entry: usize) -> Result<Vec<Bytes>, ValueError> {
     let mut rest = &bytes[..];
     let count = usize::try_from(take_i32(&mut rest).ok_or_else(|| cut_short(kind))?).unwrap_or(0);
     // Each element takes at least its length's four bytes.
-    let count = count.checked_mul(per_entry).filter(|c| *c <= rest.len() / 4).ok_or_else(|| cut_short(kind))?;
+    let count = count
+        .checked_mul(per_entry)
+        .filter(|c| *c <= rest.len() / 4)
+        .ok_or_else(|| cut_short(kind))?;
     let mut elements = Vec::with_capacity(count);
     for _ in 0..count {
         let element = take_value(&mut rest).ok_or_else(|| cut_short(kind))?;
         let element = element.ok_or_else(|| ValueError::new("Null value read when not allowed"))?;
         elements.push(shared(bytes, element));
     }
-    if rest.is_empty() { Ok(elements) } else { Err(ValueError::new(format!("Unexpected extraneous bytes after {kind} value"))) }
+    if rest.is_empty() {
+        Ok(elements)
+    } else {
+        Err(ValueError::new(format!(
+            "Unexpected extraneous bytes after {kind} value"
+        )))
+    }
 }
 
 /// The serialized elements of a list, sharing its buffer.
@@ -144,14 +177,22 @@ pub fn read_map(bytes: &Bytes) -> Result<Vec<(Bytes, Bytes)>, ValueError> {
 
 /// The serialized fields of a tuple or user type of `count` fields, sharing its buffer; missing tail
 /// fields are null. `kind` is "tuple" or "UDT".
-pub fn read_fields(bytes: &Bytes, count: usize, kind: &str) -> Result<Vec<Option<Bytes>>, ValueError> {
+pub fn read_fields(
+    bytes: &Bytes,
+    count: usize,
+    kind: &str,
+) -> Result<Vec<Option<Bytes>>, ValueError> {
     let mut fields = read_present_fields(bytes, count, kind)?;
     fields.resize(count, None);
     Ok(fields)
 }
 
 /// [`read_fields`] without the tail fields that the value lacks.
-pub fn read_present_fields(bytes: &Bytes, count: usize, kind: &str) -> Result<Vec<Option<Bytes>>, ValueError> {
+pub fn read_present_fields(
+    bytes: &Bytes,
+    count: usize,
+    kind: &str,
+) -> Result<Vec<Option<Bytes>>, ValueError> {
     let mut rest = &bytes[..];
     let mut fields = Vec::new();
     for index in 0..count {
@@ -159,16 +200,30 @@ pub fn read_present_fields(bytes: &Bytes, count: usize, kind: &str) -> Result<Ve
             break;
         }
         if rest.len() < 4 {
-            return Err(ValueError::new(format!("Not enough bytes to read size of {index}th component")));
+            return Err(ValueError::new(format!(
+                "Not enough bytes to read size of {index}th component"
+            )));
         }
-        let field = take_value(&mut rest).ok_or_else(|| ValueError::new(format!("Not enough bytes to read {index}th component")))?;
+        let field = take_value(&mut rest).ok_or_else(|| {
+            ValueError::new(format!("Not enough bytes to read {index}th component"))
+        })?;
         fields.push(field.map(|part| shared(bytes, part)));
     }
-    if rest.is_empty() { Ok(fields) } else { Err(ValueError::new(format!("Invalid remaining data after end of {kind} value"))) }
+    if rest.is_empty() {
+        Ok(fields)
+    } else {
+        Err(ValueError::new(format!(
+            "Invalid remaining data after end of {kind} value"
+        )))
+    }
 }
 
 /// The serialized elements of a vector, sharing its buffer.
-pub fn read_vector(element: &CqlType, dimension: u32, bytes: &Bytes) -> Result<Vec<Bytes>, ValueError> {
+pub fn read_vector(
+    element: &CqlType,
+    dimension: u32,
+    bytes: &Bytes,
+) -> Result<Vec<Bytes>, ValueError> {
     let short = || cut_short(&format!("vector<{element}, {dimension}>"));
     let mut rest = &bytes[..];
     let mut elements = Vec::new();
@@ -176,12 +231,23 @@ pub fn read_vector(element: &CqlType, dimension: u32, bytes: &Bytes) -> Result<V
         let part = take_vector_element(element.fixed_length(), &mut rest).ok_or_else(short)?;
         elements.push(shared(bytes, part));
     }
-    if rest.is_empty() { Ok(elements) } else { Err(ValueError::new("Unexpected extraneous bytes after vector value")) }
+    if rest.is_empty() {
+        Ok(elements)
+    } else {
+        Err(ValueError::new(
+            "Unexpected extraneous bytes after vector value",
+        ))
+    }
 }
 
 /// Takes the next element of a vector.
-pub(crate) fn take_vector_element<'a>(fixed: Option<usize>, rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let Some(size) = fixed else { return take_vint_value(rest) };
+pub(crate) fn take_vector_element<'a>(
+    fixed: Option<usize>,
+    rest: &mut &'a [u8],
+) -> Option<&'a [u8]> {
+    let Some(size) = fixed else {
+        return take_vint_value(rest);
+    };
     let (head, tail) = rest.split_at_checked(size)?;
     *rest = tail;
     Some(head)
@@ -198,7 +264,9 @@ impl CqlType {
             Self::BigInt | Self::Double | Self::Timestamp => Some(8),
             Self::Uuid | Self::TimeUuid => Some(16),
             Self::Empty => Some(0),
-            Self::Vector { element, dimension } => element.fixed_length()?.checked_mul(usize::try_from(*dimension).ok()?),
+            Self::Vector { element, dimension } => element
+                .fixed_length()?
+                .checked_mul(usize::try_from(*dimension).ok()?),
             _ => None,
         }
     }

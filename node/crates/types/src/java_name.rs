@@ -27,7 +27,10 @@ pub struct TypeNameError {
 
 impl TypeNameError {
     pub(crate) fn new(name: &str, reason: impl Into<String>) -> Self {
-        Self { name: name.to_owned(), reason: reason.into() }
+        Self {
+            name: name.to_owned(),
+            reason: reason.into(),
+        }
     }
 }
 
@@ -68,7 +71,11 @@ impl CqlType {
 
     /// [`Self::java_name`], wrapped in `ReversedType(...)` when `reversed`.
     pub fn java_name_with_order(&self, reversed: bool) -> String {
-        if reversed { format!("{PACKAGE}ReversedType({})", self.java_name()) } else { self.java_name() }
+        if reversed {
+            format!("{PACKAGE}ReversedType({})", self.java_name())
+        } else {
+            self.java_name()
+        }
     }
 
     /// The type that a Java class name stands for. `ReversedType(X)` gives X. An unknown class
@@ -79,7 +86,11 @@ impl CqlType {
 
     /// [`Self::from_java_name`], and whether the name was `ReversedType(...)`.
     pub fn from_java_name_with_order(name: &str) -> Result<(Self, bool), TypeNameError> {
-        let mut parser = Parser { text: name, at: 0, depth: 0 };
+        let mut parser = Parser {
+            text: name,
+            at: 0,
+            depth: 0,
+        };
         let parsed = parser.parse()?;
         parser.skip_blank();
         if parser.at < name.len() {
@@ -98,10 +109,19 @@ impl CqlType {
             out.push_str(PACKAGE);
         }
         match self {
-            Self::List { element, frozen } => write_parameters(out, "ListType", [&**element], ignore_freezing || *frozen),
-            Self::Set { element, frozen } => write_parameters(out, "SetType", [&**element], ignore_freezing || *frozen),
+            Self::List { element, frozen } => {
+                write_parameters(out, "ListType", [&**element], ignore_freezing || *frozen);
+            }
+            Self::Set { element, frozen } => {
+                write_parameters(out, "SetType", [&**element], ignore_freezing || *frozen);
+            }
             Self::Map { key, value, frozen } => {
-                write_parameters(out, "MapType", [&**key, &**value], ignore_freezing || *frozen);
+                write_parameters(
+                    out,
+                    "MapType",
+                    [&**key, &**value],
+                    ignore_freezing || *frozen,
+                );
             }
             Self::Tuple(elements) => write_parameters(out, "TupleType", elements.iter(), true),
             Self::Udt(user_type) => {
@@ -124,7 +144,12 @@ impl CqlType {
                 write!(out, " , {dimension})").unwrap_or_default();
             }
             Self::Custom(class) => out.push_str(class),
-            simple => out.push_str(SIMPLE.iter().find(|entry| entry.0 == *simple).map_or("BytesType", |entry| entry.1)),
+            simple => out.push_str(
+                SIMPLE
+                    .iter()
+                    .find(|entry| entry.0 == *simple)
+                    .map_or("BytesType", |entry| entry.1),
+            ),
         }
         if wrap {
             out.push(')');
@@ -133,7 +158,9 @@ impl CqlType {
 
     fn is_frozen_wrapped(&self) -> bool {
         match self {
-            Self::List { frozen, .. } | Self::Set { frozen, .. } | Self::Map { frozen, .. } => *frozen,
+            Self::List { frozen, .. } | Self::Set { frozen, .. } | Self::Map { frozen, .. } => {
+                *frozen
+            }
             Self::Udt(user_type) => user_type.frozen,
             _ => false,
         }
@@ -144,15 +171,32 @@ impl CqlType {
     pub fn freeze(&self) -> Self {
         let inner = |t: &Arc<Self>| Arc::new(t.freeze());
         match self {
-            Self::List { element, .. } => Self::List { element: inner(element), frozen: true },
-            Self::Set { element, .. } => Self::Set { element: inner(element), frozen: true },
-            Self::Map { key, value, .. } => Self::Map { key: inner(key), value: inner(value), frozen: true },
+            Self::List { element, .. } => Self::List {
+                element: inner(element),
+                frozen: true,
+            },
+            Self::Set { element, .. } => Self::Set {
+                element: inner(element),
+                frozen: true,
+            },
+            Self::Map { key, value, .. } => Self::Map {
+                key: inner(key),
+                value: inner(value),
+                frozen: true,
+            },
             Self::Tuple(elements) => Self::Tuple(elements.iter().map(Self::freeze).collect()),
-            Self::Vector { element, dimension } => Self::Vector { element: inner(element), dimension: *dimension },
+            Self::Vector { element, dimension } => Self::Vector {
+                element: inner(element),
+                dimension: *dimension,
+            },
             Self::Udt(user_type) => Self::Udt(Arc::new(UserType {
                 keyspace: user_type.keyspace.clone(),
                 name: user_type.name.clone(),
-                fields: user_type.fields.iter().map(|(name, t)| (name.clone(), t.freeze())).collect(),
+                fields: user_type
+                    .fields
+                    .iter()
+                    .map(|(name, t)| (name.clone(), t.freeze()))
+                    .collect(),
                 frozen: true,
             })),
             other => other.clone(),
@@ -171,14 +215,27 @@ pub fn key_type_name(columns: &[CqlType]) -> String {
 
 /// The inverse of [`key_type_name`]: the types of the partition key's columns.
 pub fn parse_key_type(name: &str) -> Result<Vec<CqlType>, TypeNameError> {
-    let mut parser = Parser { text: name, at: 0, depth: 0 };
-    if parser.identifier().strip_prefix(PACKAGE).is_some_and(|class| class == "CompositeType") {
+    let mut parser = Parser {
+        text: name,
+        at: 0,
+        depth: 0,
+    };
+    if parser
+        .identifier()
+        .strip_prefix(PACKAGE)
+        .is_some_and(|class| class == "CompositeType")
+    {
         return parser.parameters();
     }
     Ok(vec![CqlType::from_java_name(name)?])
 }
 
-fn write_parameters<'a>(out: &mut String, class: &str, types: impl IntoIterator<Item = &'a CqlType>, ignore: bool) {
+fn write_parameters<'a>(
+    out: &mut String,
+    class: &str,
+    types: impl IntoIterator<Item = &'a CqlType>,
+    ignore: bool,
+) {
     out.push_str(class);
     for (index, parameter) in types.into_iter().enumerate() {
         out.push(if index == 0 { '(' } else { ',' });
@@ -222,7 +279,10 @@ impl<'a> Parser<'a> {
 
     fn identifier(&mut self) -> &'a str {
         let start = self.at;
-        while self.peek().is_some_and(|b| b.is_ascii_alphanumeric() || b"-+._&".contains(&b)) {
+        while self
+            .peek()
+            .is_some_and(|b| b.is_ascii_alphanumeric() || b"-+._&".contains(&b))
+        {
             self.at += 1;
         }
         &self.text[start..self.at]
@@ -248,7 +308,11 @@ impl<'a> Parser<'a> {
         if name.is_empty() {
             return Err(self.error("a class name is expected"));
         }
-        let class = if name.contains('.') { name.strip_prefix(PACKAGE) } else { Some(name) };
+        let class = if name.contains('.') {
+            name.strip_prefix(PACKAGE)
+        } else {
+            Some(name)
+        };
         let parsed = match class {
             Some("ReversedType") => (self.one_parameter()?, true),
             Some(class) => (self.known_class(class, start)?, false),
@@ -264,15 +328,25 @@ impl<'a> Parser<'a> {
         }
         match class {
             "FrozenType" => Ok(self.one_parameter()?.freeze()),
-            "ListType" => Ok(CqlType::List { element: Arc::new(self.one_parameter()?.freeze()), frozen: false }),
-            "SetType" => Ok(CqlType::Set { element: Arc::new(self.one_parameter()?.freeze()), frozen: false }),
+            "ListType" => Ok(CqlType::List {
+                element: Arc::new(self.one_parameter()?.freeze()),
+                frozen: false,
+            }),
+            "SetType" => Ok(CqlType::Set {
+                element: Arc::new(self.one_parameter()?.freeze()),
+                frozen: false,
+            }),
             "MapType" => match <[CqlType; 2]>::try_from(self.parameters()?) {
-                Ok([key, value]) => {
-                    Ok(CqlType::Map { key: Arc::new(key.freeze()), value: Arc::new(value.freeze()), frozen: false })
-                }
+                Ok([key, value]) => Ok(CqlType::Map {
+                    key: Arc::new(key.freeze()),
+                    value: Arc::new(value.freeze()),
+                    frozen: false,
+                }),
                 Err(_) => Err(self.error("MapType takes exactly 2 type parameters")),
             },
-            "TupleType" => Ok(CqlType::Tuple(self.parameters()?.iter().map(CqlType::freeze).collect())),
+            "TupleType" => Ok(CqlType::Tuple(
+                self.parameters()?.iter().map(CqlType::freeze).collect(),
+            )),
             "UserType" => self.user_type(),
             "VectorType" => self.vector(),
             _ => self.unknown(start),
@@ -305,7 +379,8 @@ impl<'a> Parser<'a> {
         self.skip_blank_and_comma();
         let dimension = self.identifier().parse().ok().filter(|d: &u32| *d > 0);
         self.expect(b')')?;
-        let dimension = dimension.ok_or_else(|| self.error("a vector's dimension must be a positive number"))?;
+        let dimension = dimension
+            .ok_or_else(|| self.error("a vector's dimension must be a positive number"))?;
         Ok(CqlType::Vector { element, dimension })
     }
 
@@ -320,7 +395,12 @@ impl<'a> Parser<'a> {
             self.skip_blank_and_comma();
             if self.peek() == Some(b')') {
                 self.at += 1;
-                return Ok(CqlType::Udt(Arc::new(UserType { keyspace, name, fields, frozen: false })));
+                return Ok(CqlType::Udt(Arc::new(UserType {
+                    keyspace,
+                    name,
+                    fields,
+                    frozen: false,
+                })));
             }
             let field = self.hex_name()?;
             self.expect(b':')?;
@@ -330,7 +410,8 @@ impl<'a> Parser<'a> {
 
     fn hex_name(&mut self) -> Result<String, TypeNameError> {
         let hex = self.identifier();
-        let bytes = decode_hex(hex).ok_or_else(|| self.error("a name in hexadecimal is expected"))?;
+        let bytes =
+            decode_hex(hex).ok_or_else(|| self.error("a name in hexadecimal is expected"))?;
         String::from_utf8(bytes).map_err(|_| self.error("a name is not UTF-8"))
     }
 
@@ -352,7 +433,9 @@ impl<'a> Parser<'a> {
             }
         }
         let name = &self.text[start..self.at];
-        let qualified = if self.text[start..].starts_with(PACKAGE) || name.split('(').next().is_some_and(|n| n.contains('.')) {
+        let qualified = if self.text[start..].starts_with(PACKAGE)
+            || name.split('(').next().is_some_and(|n| n.contains('.'))
+        {
             name.to_owned()
         } else {
             format!("{PACKAGE}{name}")
@@ -363,10 +446,13 @@ impl<'a> Parser<'a> {
 
 /// Bytes of an even count of hexadecimal digits.
 pub(crate) fn decode_hex(hex: &str) -> Option<Vec<u8>> {
-    if hex.len() % 2 != 0 || !hex.is_ascii() {
+    if !hex.len().is_multiple_of(2) || !hex.is_ascii() {
         return None;
     }
-    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok()).collect()
+    (0..hex.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok())
+        .collect()
 }
 
 #[cfg(test)]

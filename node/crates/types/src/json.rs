@@ -38,17 +38,33 @@ impl CqlType {
     /// [`Self::to_json`] of a decoded value.
     pub fn json_of(&self, value: &Value) -> String {
         let list = |element: &CqlType, values: &[Value]| {
-            format!("[{}]", values.iter().map(|v| element.json_of(v)).collect::<Vec<_>>().join(", "))
+            format!(
+                "[{}]",
+                values
+                    .iter()
+                    .map(|v| element.json_of(v))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )
         };
         match (self, value) {
             (_, Value::Empty) => "\"\"".into(),
             (_, Value::Text(text)) => format!("\"{}\"", escape(text)),
             (_, Value::Blob(_)) => format!("\"0x{}\"", plain(value)),
-            (_, Value::Timestamp(millis)) => format!("\"{}\"", calendar::format_timestamp(*millis, ' ')),
+            (_, Value::Timestamp(millis)) => {
+                format!("\"{}\"", calendar::format_timestamp(*millis, ' '))
+            }
             (_, Value::Inet(address)) => format!("\"{}\"", format_inet(address)),
             (_, Value::Float(n)) if !n.is_finite() => "null".into(),
             (_, Value::Double(n)) if !n.is_finite() => "null".into(),
-            (_, Value::Date(_) | Value::Time(_) | Value::Duration(_) | Value::Uuid(_) | Value::TimeUuid(_)) => {
+            (
+                _,
+                Value::Date(_)
+                | Value::Time(_)
+                | Value::Duration(_)
+                | Value::Uuid(_)
+                | Value::TimeUuid(_),
+            ) => {
                 format!("\"{}\"", plain(value))
             }
             (Self::List { element, .. }, Value::List(values))
@@ -59,14 +75,22 @@ impl CqlType {
                     .iter()
                     .map(|(k, v)| {
                         let name = key.json_of(k);
-                        let name = if name.starts_with('"') { name } else { format!("\"{}\"", escape(&name)) };
+                        let name = if name.starts_with('"') {
+                            name
+                        } else {
+                            format!("\"{}\"", escape(&name))
+                        };
                         format!("{name}: {}", value.json_of(v))
                     })
                     .collect();
                 format!("{{{}}}", entries.join(", "))
             }
             (Self::Tuple(types), Value::Tuple(fields)) => {
-                let fields: Vec<_> = types.iter().enumerate().map(|(i, t)| json_or_null(t, fields.get(i).and_then(Option::as_ref))).collect();
+                let fields: Vec<_> = types
+                    .iter()
+                    .enumerate()
+                    .map(|(i, t)| json_or_null(t, fields.get(i).and_then(Option::as_ref)))
+                    .collect();
                 format!("[{}]", fields.join(", "))
             }
             (Self::Udt(user_type), Value::Udt(fields)) => {
@@ -76,7 +100,11 @@ impl CqlType {
                     .enumerate()
                     .map(|(i, (name, t))| {
                         let field = fields.get(i).and_then(Option::as_ref);
-                        format!("\"{}\": {}", escape(&json_name(name)), json_or_null(t, field))
+                        format!(
+                            "\"{}\": {}",
+                            escape(&json_name(name)),
+                            json_or_null(t, field)
+                        )
                     })
                     .collect();
                 format!("{{{}}}", fields.join(", "))
@@ -94,12 +122,19 @@ impl CqlType {
     pub fn from_json_value(&self, json: &Json) -> Result<Option<Bytes>, ValueError> {
         let compound = matches!(
             self,
-            Self::List { .. } | Self::Set { .. } | Self::Map { .. } | Self::Tuple(_) | Self::Udt(_) | Self::Vector { .. }
+            Self::List { .. }
+                | Self::Set { .. }
+                | Self::Map { .. }
+                | Self::Tuple(_)
+                | Self::Udt(_)
+                | Self::Vector { .. }
         );
         match json {
             Json::Null => Ok(None),
             // Compound values may be given as a string that holds their JSON.
-            Json::String(inner) if compound => self.compound_from_json(&Json::parse(inner)?).map(Some),
+            Json::String(inner) if compound => {
+                self.compound_from_json(&Json::parse(inner)?).map(Some)
+            }
             _ if compound => self.compound_from_json(json).map(Some),
             _ => self.simple_from_json(json).map(Some),
         }
@@ -109,7 +144,9 @@ impl CqlType {
         match (self, json) {
             (Self::Blob | Self::Custom(_), Json::String(text)) => match text.strip_prefix("0x") {
                 Some(digits) => self.parse_plain(digits).map_err(|error| {
-                    ValueError::new(format!("Value '{text}' is not a valid blob representation: {error}"))
+                    ValueError::new(format!(
+                        "Value '{text}' is not a valid blob representation: {error}"
+                    ))
                 }),
                 None => Err(ValueError::new(format!(
                     "Value '{text}' is not a valid blob representation: String representation of blob is missing 0x prefix: {text}"
@@ -117,9 +154,15 @@ impl CqlType {
             },
             (_, Json::String(text)) => self.parse_plain(text),
             (Self::Boolean, Json::Bool(b)) => self.encode(&Value::Boolean(*b)),
-            (Self::Int | Self::BigInt | Self::Counter | Self::Timestamp | Self::SmallInt | Self::TinyInt, Json::Number(text))
-                if !text.contains(['.', 'e', 'E']) =>
-            {
+            (
+                Self::Int
+                | Self::BigInt
+                | Self::Counter
+                | Self::Timestamp
+                | Self::SmallInt
+                | Self::TinyInt,
+                Json::Number(text),
+            ) if !text.contains(['.', 'e', 'E']) => {
                 self.parse_plain(text).map_err(|_| self.unexpected(json))
             }
             (Self::VarInt | Self::Decimal | Self::Float | Self::Double, Json::Number(text)) => {
@@ -151,19 +194,36 @@ impl CqlType {
             Self::Set { .. } => "a list (representing a set)",
             Self::Tuple(_) => "a list representation of a tuple",
             Self::Map { .. } | Self::Udt(_) => "a map",
-            Self::Decimal => return ValueError::new(format!("Value '{json}' is not a valid representation of a decimal value")),
-            Self::VarInt => return ValueError::new(format!("Value '{json}' is not a valid representation of a varint value")),
-            Self::Blob | Self::Custom(_) => {
-                return ValueError::new(format!("Value '{json}' is not a valid blob representation: not a string"));
+            Self::Decimal => {
+                return ValueError::new(format!(
+                    "Value '{json}' is not a valid representation of a decimal value"
+                ));
             }
-            Self::Empty => return ValueError::new(format!("Expected an empty string, but got: {json}")),
+            Self::VarInt => {
+                return ValueError::new(format!(
+                    "Value '{json}' is not a valid representation of a varint value"
+                ));
+            }
+            Self::Blob | Self::Custom(_) => {
+                return ValueError::new(format!(
+                    "Value '{json}' is not a valid blob representation: not a string"
+                ));
+            }
+            Self::Empty => {
+                return ValueError::new(format!("Expected an empty string, but got: {json}"));
+            }
         };
-        ValueError::new(format!("Expected {expected}, but got a {}: {json}", json.java_class()))
+        ValueError::new(format!(
+            "Expected {expected}, but got a {}: {json}",
+            json.java_class()
+        ))
     }
 
     fn compound_from_json(&self, json: &Json) -> Result<Bytes, ValueError> {
         match (self, json) {
-            (Self::List { element, .. }, Json::Array(items)) => elements::write_list(&each(element, items, "list")?),
+            (Self::List { element, .. }, Json::Array(items)) => {
+                elements::write_list(&each(element, items, "list")?)
+            }
             (Self::Set { element, .. }, Json::Array(items)) => {
                 let mut parts = each(element, items, "set")?;
                 parts.sort_by(|a, b| element.compare(a, b));
@@ -185,21 +245,38 @@ impl CqlType {
                     let name = key.from_json_value(&Json::String(name.clone()))?;
                     let name = name.ok_or_else(|| ValueError::new("Invalid null key in map"))?;
                     let member = value.from_json_value(member)?;
-                    entries.push((name, member.ok_or_else(|| ValueError::new("Invalid null value in map"))?));
+                    entries.push((
+                        name,
+                        member.ok_or_else(|| ValueError::new("Invalid null value in map"))?,
+                    ));
                 }
                 entries.sort_by(|a, b| key.compare(&a.0, &b.0));
                 elements::write_map(&entries)
             }
             (Self::Tuple(types), Json::Array(items)) => {
                 if items.len() != types.len() {
-                    let what = if items.len() > types.len() { "contains extra items" } else { "is missing items" };
-                    return Err(ValueError::new(format!("Tuple {what} (expected {}): {json}", types.len())));
+                    let what = if items.len() > types.len() {
+                        "contains extra items"
+                    } else {
+                        "is missing items"
+                    };
+                    return Err(ValueError::new(format!(
+                        "Tuple {what} (expected {}): {json}",
+                        types.len()
+                    )));
                 }
-                let fields: Result<Vec<_>, _> = types.iter().zip(items).map(|(t, item)| t.from_json_value(item)).collect();
+                let fields: Result<Vec<_>, _> = types
+                    .iter()
+                    .zip(items)
+                    .map(|(t, item)| t.from_json_value(item))
+                    .collect();
                 elements::write_fields(&fields?)
             }
             (Self::Udt(user_type), Json::Object(members)) => {
-                let members: Vec<_> = members.iter().map(|(name, member)| (column_name(name), member)).collect();
+                let members: Vec<_> = members
+                    .iter()
+                    .map(|(name, member)| (column_name(name), member))
+                    .collect();
                 let known = |name: &str| user_type.fields.iter().any(|field| field.0 == name);
                 if let Some((name, _)) = members.iter().find(|member| !known(&member.0)) {
                     return Err(ValueError::new(format!(
@@ -208,7 +285,11 @@ impl CqlType {
                     )));
                 }
                 let field = |(name, t): &(String, CqlType)| {
-                    members.iter().rev().find(|member| member.0 == *name).map_or(Ok(None), |member| t.from_json_value(member.1))
+                    members
+                        .iter()
+                        .rev()
+                        .find(|member| member.0 == *name)
+                        .map_or(Ok(None), |member| t.from_json_value(member.1))
                 };
                 let fields: Result<Vec<_>, _> = user_type.fields.iter().map(field).collect();
                 elements::write_fields(&fields?)
@@ -220,7 +301,10 @@ impl CqlType {
 
 fn each(element: &CqlType, items: &[Json], kind: &str) -> Result<Vec<Bytes>, ValueError> {
     let null = || ValueError::new(format!("Invalid null element in {kind}"));
-    items.iter().map(|item| element.from_json_value(item)?.ok_or_else(null)).collect()
+    items
+        .iter()
+        .map(|item| element.from_json_value(item)?.ok_or_else(null))
+        .collect()
 }
 
 fn json_or_null(t: &CqlType, field: Option<&Value>) -> String {
@@ -229,12 +313,19 @@ fn json_or_null(t: &CqlType, field: Option<&Value>) -> String {
 
 /// A column's or field's name as a JSON key: in double quotes when it is not all lower case.
 pub fn json_name(name: &str) -> String {
-    if name == name.to_lowercase() { name.to_owned() } else { format!("\"{name}\"") }
+    if name == name.to_lowercase() {
+        name.to_owned()
+    } else {
+        format!("\"{name}\"")
+    }
 }
 
 /// The inverse of [`json_name`]: quotes are dropped, names without them are in lower case.
 pub fn column_name(key: &str) -> String {
-    match key.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+    match key
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'))
+    {
         Some(inner) if !inner.is_empty() => inner.to_owned(),
         _ => key.to_lowercase(),
     }

@@ -26,10 +26,18 @@ pub enum Json {
 impl Json {
     /// Reads a whole text.
     pub fn parse(text: &str) -> Result<Self, ValueError> {
-        let mut parser = Parser { text, at: 0, depth: 0 };
+        let mut parser = Parser {
+            text,
+            at: 0,
+            depth: 0,
+        };
         let value = parser.value()?;
         parser.skip_blank();
-        if parser.at < text.len() { Err(parser.error("text follows the value")) } else { Ok(value) }
+        if parser.at < text.len() {
+            Err(parser.error("text follows the value"))
+        } else {
+            Ok(value)
+        }
     }
 
     /// The class by which Cassandra's messages name it.
@@ -81,7 +89,10 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn error(&self, reason: &str) -> ValueError {
-        ValueError::new(format!("Error decoding JSON string: {reason} at byte {}", self.at))
+        ValueError::new(format!(
+            "Error decoding JSON string: {reason} at byte {}",
+            self.at
+        ))
     }
 
     fn peek(&self) -> Option<u8> {
@@ -119,7 +130,11 @@ impl Parser<'_> {
     }
 
     fn word(&mut self) -> Result<Json, ValueError> {
-        for (word, value) in [("null", Json::Null), ("true", Json::Bool(true)), ("false", Json::Bool(false))] {
+        for (word, value) in [
+            ("null", Json::Null),
+            ("true", Json::Bool(true)),
+            ("false", Json::Bool(false)),
+        ] {
             if self.text[self.at..].starts_with(word) {
                 self.at += word.len();
                 return Ok(value);
@@ -133,7 +148,11 @@ impl Parser<'_> {
         while self.peek().is_some_and(|b| b.is_ascii_digit()) {
             self.at += 1;
         }
-        if self.at == start { Err(self.error("a digit is expected")) } else { Ok(()) }
+        if self.at == start {
+            Err(self.error("a digit is expected"))
+        } else {
+            Ok(())
+        }
     }
 
     fn number(&mut self) -> Result<Json, ValueError> {
@@ -202,19 +221,26 @@ impl Parser<'_> {
         self.at += 1;
         let mut out = String::new();
         loop {
-            let c = self.text[self.at..].chars().next().ok_or_else(|| self.error("a closing quote is missing"))?;
+            let c = self.text[self.at..]
+                .chars()
+                .next()
+                .ok_or_else(|| self.error("a closing quote is missing"))?;
             self.at += c.len_utf8();
             match c {
                 '"' => return Ok(out),
                 '\\' => out.push(self.escaped()?),
-                c if u32::from(c) < 0x20 => return Err(self.error("a control character must be escaped")),
+                c if u32::from(c) < 0x20 => {
+                    return Err(self.error("a control character must be escaped"));
+                }
                 c => out.push(c),
             }
         }
     }
 
     fn escaped(&mut self) -> Result<char, ValueError> {
-        let byte = self.peek().ok_or_else(|| self.error("an escape is cut short"))?;
+        let byte = self
+            .peek()
+            .ok_or_else(|| self.error("an escape is cut short"))?;
         self.at += usize::from(byte.is_ascii());
         Ok(match byte {
             b'"' | b'\\' | b'/' => char::from(byte),
@@ -225,7 +251,9 @@ impl Parser<'_> {
             b'f' => '\u{c}',
             b'u' => {
                 let unit = self.hex4()?;
-                let code = if (0xd800..0xdc00).contains(&unit) && self.text[self.at..].starts_with("\\u") {
+                let code = if (0xd800..0xdc00).contains(&unit)
+                    && self.text[self.at..].starts_with("\\u")
+                {
                     self.at += 2;
                     let low = self.hex4()?;
                     if !(0xdc00..0xe000).contains(&low) {
@@ -242,7 +270,10 @@ impl Parser<'_> {
     }
 
     fn hex4(&mut self) -> Result<u32, ValueError> {
-        let digits = self.text.get(self.at..self.at + 4).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+        let digits = self
+            .text
+            .get(self.at..self.at + 4)
+            .filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
         let value = digits.and_then(|d| u32::from_str_radix(d, 16).ok());
         let value = value.ok_or_else(|| self.error("four hexadecimal digits are expected"))?;
         self.at += 4;
@@ -256,9 +287,27 @@ mod tests {
 
     #[test]
     fn reads_and_refuses() {
-        let json = Json::parse(r#" {"a": [1, -2.5e3, true, null, "x\u00e9\ud83d\ude00\n"], "b": {}} "#).unwrap();
-        assert_eq!(json.to_string(), "{a=[1, -2.5e3, true, null, xé😀\n], b={}}");
-        for text in ["", "[", "[1,", "{1:2}", "\"", "\"\\u12\"", "\"\\ud800\"", "01", "nul", "1 2", "\"\\é\"", "{\"a\"}"] {
+        let json =
+            Json::parse(r#" {"a": [1, -2.5e3, true, null, "x\u00e9\ud83d\ude00\n"], "b": {}} "#)
+                .unwrap();
+        assert_eq!(
+            json.to_string(),
+            "{a=[1, -2.5e3, true, null, xé😀\n], b={}}"
+        );
+        for text in [
+            "",
+            "[",
+            "[1,",
+            "{1:2}",
+            "\"",
+            "\"\\u12\"",
+            "\"\\ud800\"",
+            "01",
+            "nul",
+            "1 2",
+            "\"\\é\"",
+            "{\"a\"}",
+        ] {
             assert!(Json::parse(text).is_err(), "{text}");
         }
         assert!(Json::parse(&"[".repeat(10_000)).is_err());

@@ -14,10 +14,12 @@ use uuid::Uuid;
 
 /// Bytes in lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-        write!(out, "{byte:02x}").unwrap_or_default();
-        out
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+            write!(out, "{byte:02x}").unwrap_or_default();
+            out
+        })
 }
 
 /// A floating point number as Java writes it: `1.0`, `1.0E10`, `NaN`, `-Infinity`. The digits are the
@@ -27,16 +29,25 @@ fn java_float(scientific: &str, nan: bool, infinite: bool, negative: bool) -> St
         return "NaN".into();
     }
     if infinite {
-        return if negative { "-Infinity".into() } else { "Infinity".into() };
+        return if negative {
+            "-Infinity".into()
+        } else {
+            "Infinity".into()
+        };
     }
     // Rust's form is [-]d[.ddd]e[-]x.
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |m| ("-", m));
+    let (sign, mantissa) = mantissa
+        .strip_prefix('-')
+        .map_or(("", mantissa), |m| ("-", m));
     let digits: String = mantissa.chars().filter(|c| *c != '.').collect();
     if !(-3..7).contains(&exponent) {
         let (first, rest) = digits.split_at(1);
-        return format!("{sign}{first}.{}E{exponent}", if rest.is_empty() { "0" } else { rest });
+        return format!(
+            "{sign}{first}.{}E{exponent}",
+            if rest.is_empty() { "0" } else { rest }
+        );
     }
     let point = usize::try_from(exponent + 1).unwrap_or(0);
     if point == 0 {
@@ -45,24 +56,40 @@ fn java_float(scientific: &str, nan: bool, infinite: bool, negative: bool) -> St
     }
     let padded = format!("{digits:0<point$}");
     let (whole, fraction) = padded.split_at(point);
-    format!("{sign}{whole}.{}", if fraction.is_empty() { "0" } else { fraction })
+    format!(
+        "{sign}{whole}.{}",
+        if fraction.is_empty() { "0" } else { fraction }
+    )
 }
 
 /// A `float` as Java writes it.
 pub fn format_f32(value: f32) -> String {
-    java_float(&format!("{value:e}"), value.is_nan(), value.is_infinite(), value < 0.0)
+    java_float(
+        &format!("{value:e}"),
+        value.is_nan(),
+        value.is_infinite(),
+        value < 0.0,
+    )
 }
 
 /// A `double` as Java writes it.
 pub fn format_f64(value: f64) -> String {
-    java_float(&format!("{value:e}"), value.is_nan(), value.is_infinite(), value < 0.0)
+    java_float(
+        &format!("{value:e}"),
+        value.is_nan(),
+        value.is_infinite(),
+        value < 0.0,
+    )
 }
 
 /// An address as Java writes it: IPv6 in full, without `::`.
 pub fn format_inet(address: &IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.to_string(),
-        IpAddr::V6(v6) => v6.segments().map(|segment| format!("{segment:x}")).join(":"),
+        IpAddr::V6(v6) => v6
+            .segments()
+            .map(|segment| format!("{segment:x}"))
+            .join(":"),
     }
 }
 
@@ -70,11 +97,13 @@ impl fmt::Display for Decimal {
     /// `BigDecimal.toString`: plain where the scale is not negative and the number not tiny, else scientific.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.unscaled.to_string();
-        let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |d| ("-", d));
+        let (sign, digits) = text
+            .strip_prefix('-')
+            .map_or(("", text.as_str()), |d| ("-", d));
         if self.scale == 0 {
             return write!(f, "{text}");
         }
-        let adjusted = -i64::from(self.scale) + digits.len() as i64 - 1;
+        let adjusted = -i64::from(self.scale) + i64::try_from(digits.len()).unwrap_or(i64::MAX) - 1;
         if self.scale > 0 && adjusted >= -6 {
             let scale = usize::try_from(self.scale).unwrap_or(0);
             let padded = format!("{digits:0>width$}", width = scale + 1);
@@ -86,7 +115,11 @@ impl fmt::Display for Decimal {
         if !rest.is_empty() {
             write!(f, ".{rest}")?;
         }
-        if adjusted == 0 { Ok(()) } else { write!(f, "E{adjusted:+}") }
+        if adjusted == 0 {
+            Ok(())
+        } else {
+            write!(f, "E{adjusted:+}")
+        }
     }
 }
 
@@ -109,13 +142,29 @@ impl std::str::FromStr for Decimal {
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let unsigned = whole.strip_prefix(['-', '+']).unwrap_or(whole);
         let all_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-        if (unsigned.is_empty() && fraction.is_empty()) || !all_digits(unsigned) || !all_digits(fraction) {
+        if (unsigned.is_empty() && fraction.is_empty())
+            || !all_digits(unsigned)
+            || !all_digits(fraction)
+        {
             return Err(invalid());
         }
-        let unscaled: BigInt = format!("{unsigned}{fraction}").parse().map_err(|_| invalid())?;
-        let scale = i64::try_from(fraction.len()).ok().and_then(|f| f.checked_sub(exponent));
-        let scale = scale.and_then(|s| i32::try_from(s).ok()).ok_or_else(invalid)?;
-        Ok(Self { unscaled: if whole.starts_with('-') { -unscaled } else { unscaled }, scale })
+        let unscaled: BigInt = format!("{unsigned}{fraction}")
+            .parse()
+            .map_err(|_| invalid())?;
+        let scale = i64::try_from(fraction.len())
+            .ok()
+            .and_then(|f| f.checked_sub(exponent));
+        let scale = scale
+            .and_then(|s| i32::try_from(s).ok())
+            .ok_or_else(invalid)?;
+        Ok(Self {
+            unscaled: if whole.starts_with('-') {
+                -unscaled
+            } else {
+                unscaled
+            },
+            scale,
+        })
     }
 }
 
@@ -131,23 +180,41 @@ impl CqlType {
 
     /// [`Self::format_literal`] of a decoded value.
     pub fn literal_of(&self, value: &Value) -> String {
-        let list = |element: &CqlType, values: &[Value]| values.iter().map(|v| element.literal_of(v)).collect::<Vec<_>>().join(", ");
+        let list = |element: &CqlType, values: &[Value]| {
+            values
+                .iter()
+                .map(|v| element.literal_of(v))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         match (self, value) {
             (_, Value::Empty) => "null".into(),
             (_, Value::Text(text)) => quote_text(text),
             (_, Value::Blob(bytes)) => format!("0x{}", hex(bytes)),
             (_, Value::Date(_) | Value::Time(_) | Value::Inet(_)) => format!("'{}'", plain(value)),
-            (_, Value::Timestamp(millis)) => format!("'{}'", calendar::format_timestamp(*millis, 'T')),
-            (Self::List { element, .. }, Value::List(values)) => format!("[{}]", list(element, values)),
-            (Self::Vector { element, .. }, Value::Vector(values)) => format!("[{}]", list(element, values)),
-            (Self::Set { element, .. }, Value::Set(values)) => format!("{{{}}}", list(element, values)),
+            (_, Value::Timestamp(millis)) => {
+                format!("'{}'", calendar::format_timestamp(*millis, 'T'))
+            }
+            (Self::List { element, .. }, Value::List(values))
+            | (Self::Vector { element, .. }, Value::Vector(values)) => {
+                format!("[{}]", list(element, values))
+            }
+            (Self::Set { element, .. }, Value::Set(values)) => {
+                format!("{{{}}}", list(element, values))
+            }
             (Self::Map { key, value, .. }, Value::Map(entries)) => {
-                let entries: Vec<_> =
-                    entries.iter().map(|(k, v)| format!("{}: {}", key.literal_of(k), value.literal_of(v))).collect();
+                let entries: Vec<_> = entries
+                    .iter()
+                    .map(|(k, v)| format!("{}: {}", key.literal_of(k), value.literal_of(v)))
+                    .collect();
                 format!("{{{}}}", entries.join(", "))
             }
             (Self::Tuple(types), Value::Tuple(fields)) => {
-                let fields: Vec<_> = types.iter().zip(fields).map(|(t, f)| literal_or_null(t, f.as_ref())).collect();
+                let fields: Vec<_> = types
+                    .iter()
+                    .zip(fields)
+                    .map(|(t, f)| literal_or_null(t, f.as_ref()))
+                    .collect();
                 format!("({})", fields.join(", "))
             }
             (Self::Udt(user_type), Value::Udt(fields)) => {
@@ -155,7 +222,9 @@ impl CqlType {
                     .fields
                     .iter()
                     .zip(fields)
-                    .map(|((name, t), f)| format!("{}: {}", quote_name(name), literal_or_null(t, f.as_ref())))
+                    .map(|((name, t), f)| {
+                        format!("{}: {}", quote_name(name), literal_or_null(t, f.as_ref()))
+                    })
                     .collect();
                 format!("{{{}}}", fields.join(", "))
             }
@@ -167,9 +236,13 @@ impl CqlType {
     /// hexadecimal, tuples with `:` between fields and `@` for null.
     pub fn format_plain(&self, bytes: &Bytes) -> Result<String, ValueError> {
         match self {
-            Self::List { .. } | Self::Set { .. } | Self::Map { .. } | Self::Vector { .. } => Ok(hex(bytes)),
+            Self::List { .. } | Self::Set { .. } | Self::Map { .. } | Self::Vector { .. } => {
+                Ok(hex(bytes))
+            }
             Self::Tuple(types) => plain_fields(types.iter(), bytes),
-            Self::Udt(user_type) => plain_fields(user_type.fields.iter().map(|field| &field.1), bytes),
+            Self::Udt(user_type) => {
+                plain_fields(user_type.fields.iter().map(|field| &field.1), bytes)
+            }
             _ => Ok(plain(&self.decode(bytes)?)),
         }
     }
@@ -183,30 +256,51 @@ impl CqlType {
         }
         self.encode(&match self {
             Self::Ascii if !text.is_ascii() => {
-                return Err(ValueError::new(format!("Invalid ASCII character in string literal: {text}")));
+                return Err(ValueError::new(format!(
+                    "Invalid ASCII character in string literal: {text}"
+                )));
             }
             Self::Ascii | Self::Text => Value::Text(text.to_owned()),
             Self::BigInt => Value::BigInt(text.parse().map_err(|_| fail("Unable to make long"))?),
             Self::Int => Value::Int(text.parse().map_err(|_| fail("Unable to make int"))?),
-            Self::SmallInt => Value::SmallInt(text.parse().map_err(|_| fail("Unable to make short"))?),
+            Self::SmallInt => {
+                Value::SmallInt(text.parse().map_err(|_| fail("Unable to make short"))?)
+            }
             Self::TinyInt => Value::TinyInt(text.parse().map_err(|_| fail("Unable to make byte"))?),
-            Self::VarInt => Value::VarInt(parse_varint(text).ok_or_else(|| fail("unable to make int"))?),
+            Self::VarInt => {
+                Value::VarInt(parse_varint(text).ok_or_else(|| fail("unable to make int"))?)
+            }
             Self::Decimal => Value::Decimal(text.parse()?),
-            Self::Float => Value::Float(java_number(text).and_then(|t| t.parse().ok()).ok_or_else(|| fail("Unable to make float"))?),
-            Self::Double => Value::Double(java_number(text).and_then(|t| t.parse().ok()).ok_or_else(|| fail("Unable to make double"))?),
-            Self::Boolean if text.is_empty() || text.eq_ignore_ascii_case("false") => Value::Boolean(false),
+            Self::Float => Value::Float(
+                java_number(text)
+                    .and_then(|t| t.parse().ok())
+                    .ok_or_else(|| fail("Unable to make float"))?,
+            ),
+            Self::Double => Value::Double(
+                java_number(text)
+                    .and_then(|t| t.parse().ok())
+                    .ok_or_else(|| fail("Unable to make double"))?,
+            ),
+            Self::Boolean if text.is_empty() || text.eq_ignore_ascii_case("false") => {
+                Value::Boolean(false)
+            }
             Self::Boolean if text.eq_ignore_ascii_case("true") => Value::Boolean(true),
             Self::Boolean => return Err(fail("Unable to make boolean")),
             Self::Date => Value::Date(calendar::parse_date(text)?),
             Self::Time => Value::Time(calendar::parse_time(text)?),
             Self::Timestamp => Value::Timestamp(calendar::parse_timestamp(text)?),
             Self::Duration => Value::Duration(text.parse::<Duration>()?),
-            Self::Inet => Value::Inet(text.parse().map_err(|_| fail("Unable to make inet address"))?),
+            Self::Inet => Value::Inet(
+                text.parse()
+                    .map_err(|_| fail("Unable to make inet address"))?,
+            ),
             Self::Uuid => Value::Uuid(parse_uuid(text).ok_or_else(|| fail("Unable to make UUID"))?),
             Self::TimeUuid => Value::TimeUuid(parse_timeuuid(text)?),
             Self::Empty => return Err(ValueError::new(format!("'{text}' is not empty"))),
             _ => {
-                let bytes = decode_hex(text).ok_or_else(|| ValueError::new(format!("cannot parse '{text}' as hex bytes")))?;
+                let bytes = decode_hex(text).ok_or_else(|| {
+                    ValueError::new(format!("cannot parse '{text}' as hex bytes"))
+                })?;
                 return Ok(bytes.into());
             }
         })
@@ -222,12 +316,22 @@ fn literal_or_null(t: &CqlType, field: Option<&Value>) -> String {
     field.map_or_else(|| "null".into(), |value| t.literal_of(value))
 }
 
-fn plain_fields<'a>(types: impl Iterator<Item = &'a CqlType>, bytes: &Bytes) -> Result<String, ValueError> {
+fn plain_fields<'a>(
+    types: impl Iterator<Item = &'a CqlType>,
+    bytes: &Bytes,
+) -> Result<String, ValueError> {
     let types: Vec<_> = types.collect();
     let mut texts = Vec::new();
-    for (t, field) in types.iter().zip(crate::elements::read_present_fields(bytes, types.len(), "tuple")?) {
+    for (t, field) in types.iter().zip(crate::elements::read_present_fields(
+        bytes,
+        types.len(),
+        "tuple",
+    )?) {
         texts.push(match field {
-            Some(field) => t.format_plain(&field)?.replace(':', "\\:").replace('@', "\\@"),
+            Some(field) => t
+                .format_plain(&field)?
+                .replace(':', "\\:")
+                .replace('@', "\\@"),
             None => "@".to_owned(),
         });
     }
@@ -280,16 +384,27 @@ fn java_number(text: &str) -> Option<&str> {
         return Some(text);
     }
     let text = text.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(text);
-    let numeric = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
+    let numeric = text
+        .bytes()
+        .all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
     numeric.then_some(text)
 }
 
 /// A UUID in the one form `8-4-4-4-12`.
 pub fn parse_uuid(text: &str) -> Option<Uuid> {
-    if text.len() != 36 { None } else { Uuid::try_parse(text).ok() }
+    if text.len() == 36 {
+        Uuid::try_parse(text).ok()
+    } else {
+        None
+    }
 }
 
 fn parse_timeuuid(text: &str) -> Result<Uuid, ValueError> {
-    let uuid = parse_uuid(text).ok_or_else(|| ValueError::new(format!("Unknown timeuuid representation: {text}")))?;
-    if uuid.get_version_num() == 1 { Ok(uuid) } else { Err(ValueError::new("TimeUUID supports only version 1 UUIDs")) }
+    let uuid = parse_uuid(text)
+        .ok_or_else(|| ValueError::new(format!("Unknown timeuuid representation: {text}")))?;
+    if uuid.get_version_num() == 1 {
+        Ok(uuid)
+    } else {
+        Err(ValueError::new("TimeUUID supports only version 1 UUIDs"))
+    }
 }

@@ -24,7 +24,10 @@ pub struct Reader {
 impl Reader {
     /// A cursor at the start of `buffer`.
     pub fn new(buffer: Bytes) -> Self {
-        Self { buffer, position: 0 }
+        Self {
+            buffer,
+            position: 0,
+        }
     }
 
     /// A cursor over a copy of `slice`.
@@ -54,7 +57,15 @@ impl Reader {
 
     fn need(&self, wanted: usize) -> Result<(), Truncated> {
         let left = self.remaining();
-        if wanted > left { Err(Truncated { at: self.position, wanted, left }) } else { Ok(()) }
+        if wanted > left {
+            Err(Truncated {
+                at: self.position,
+                wanted,
+                left,
+            })
+        } else {
+            Ok(())
+        }
     }
 
     /// Moves `count` bytes on.
@@ -119,7 +130,11 @@ impl Reader {
             return Ok(u64::from(first));
         }
         self.need(extra)?;
-        let mut value = if extra >= 8 { 0 } else { u64::from(first) & (0xff >> extra) };
+        let mut value = if extra >= 8 {
+            0
+        } else {
+            u64::from(first) & (0xff >> extra)
+        };
         for _ in 0..extra {
             value = (value << 8) | u64::from(self.u8()?);
         }

@@ -20,7 +20,10 @@ fn ticks_of_msb(msb: u64) -> u64 {
 }
 
 fn ticks_of_micros(micros: i64) -> u64 {
-    micros.wrapping_add(GREGORIAN_OFFSET_MS * 1000).wrapping_mul(10).cast_unsigned()
+    micros
+        .wrapping_add(GREGORIAN_OFFSET_MS * 1000)
+        .wrapping_mul(10)
+        .cast_unsigned()
 }
 
 /// A version 1 UUID of a wall time in microseconds since 1970, a clock sequence (14 bits) and a node (48 bits).
@@ -38,7 +41,10 @@ pub fn from_ticks(ticks: u64, clock_sequence: u16, node: [u8; 6]) -> Uuid {
 
 /// CQL's `minTimeuuid`: the least version 1 UUID of a millisecond.
 pub fn min_of_millis(millis: i64) -> Uuid {
-    Uuid::from_u64_pair(msb_of_ticks(ticks_of_micros(millis.wrapping_mul(1000))), MIN_CLOCK_AND_NODE)
+    Uuid::from_u64_pair(
+        msb_of_ticks(ticks_of_micros(millis.wrapping_mul(1000))),
+        MIN_CLOCK_AND_NODE,
+    )
 }
 
 /// CQL's `maxTimeuuid`: the greatest version 1 UUID of a millisecond.

@@ -41,13 +41,18 @@ pub struct DecoratedKey {
 impl DecoratedKey {
     /// Decorates a serialized partition key.
     pub fn new(key: Bytes) -> Self {
-        Self { token: Token::of_key(&key), key }
+        Self {
+            token: Token::of_key(&key),
+            key,
+        }
     }
 }
 
 impl Ord for DecoratedKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.token.cmp(&other.token).then_with(|| self.key.cmp(&other.key))
+        self.token
+            .cmp(&other.token)
+            .then_with(|| self.key.cmp(&other.key))
     }
 }
 
@@ -77,12 +82,22 @@ pub fn murmur3_128(key: &[u8]) -> (u64, u64) {
     let (mut h1, mut h2) = (0_u64, 0_u64);
     let mut blocks = key.chunks_exact(16);
     for block in &mut blocks {
-        h1 = (h1 ^ mix1(word(block))).rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52dc_e729);
-        h2 = (h2 ^ mix2(word(&block[8..]))).rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
+        h1 = (h1 ^ mix1(word(block)))
+            .rotate_left(27)
+            .wrapping_add(h2)
+            .wrapping_mul(5)
+            .wrapping_add(0x52dc_e729);
+        h2 = (h2 ^ mix2(word(&block[8..])))
+            .rotate_left(31)
+            .wrapping_add(h1)
+            .wrapping_mul(5)
+            .wrapping_add(0x3849_5ab5);
     }
     // Cassandra's tail bytes are signed: a byte above 127 sets every bit above it too.
     let tail = |bytes: &[u8]| {
-        bytes.iter().enumerate().fold(0_u64, |k, (i, b)| k ^ (i64::from(b.cast_signed()).cast_unsigned() << (8 * i)))
+        bytes.iter().enumerate().fold(0_u64, |k, (i, b)| {
+            k ^ (i64::from(b.cast_signed()).cast_unsigned() << (8 * i))
+        })
     };
     let rest = blocks.remainder();
     if rest.len() > 8 {

@@ -13,45 +13,85 @@ impl CqlType {
         let size = bytes.len();
         match self {
             Self::Ascii => match bytes.iter().find(|b| **b > 127) {
-                Some(byte) => Err(ValueError::new(format!("Invalid byte for ascii: {}", byte.cast_signed()))),
+                Some(byte) => Err(ValueError::new(format!(
+                    "Invalid byte for ascii: {}",
+                    byte.cast_signed()
+                ))),
                 None => Ok(()),
             },
-            Self::Text => std::str::from_utf8(bytes).map(|_| ()).map_err(|_| ValueError::new("String didn't validate.")),
+            Self::Text => std::str::from_utf8(bytes)
+                .map(|_| ())
+                .map_err(|_| ValueError::new("String didn't validate.")),
             Self::Blob | Self::VarInt | Self::Custom(_) => Ok(()),
             Self::Boolean => check(size <= 1, || format!("Expected 1 or 0 byte value ({size})")),
-            Self::TinyInt => check(size == 1, || format!("Expected 1 byte for a tinyint ({size})")),
-            Self::SmallInt => check(size == 2, || format!("Expected 2 bytes for a smallint ({size})")),
-            Self::Int => check(size == 4 || size == 0, || format!("Expected 4 or 0 byte int ({size})")),
-            Self::BigInt | Self::Counter => check(size == 8 || size == 0, || format!("Expected 8 or 0 byte long ({size})")),
-            Self::Float => check(size == 4 || size == 0, || format!("Expected 4 or 0 byte value for a float ({size})")),
-            Self::Double => check(size == 8 || size == 0, || format!("Expected 8 or 0 byte value for a double ({size})")),
-            Self::Decimal => check(size == 0 || size >= 4, || format!("Expected 0 or at least 4 bytes ({size})")),
-            Self::Date => check(size == 4, || format!("Expected 4 byte long for date ({size})")),
-            Self::Time => check(size == 8, || format!("Expected 8 byte long for time ({size})")),
-            Self::Timestamp => check(size == 8 || size == 0, || format!("Expected 8 or 0 byte long for date ({size})")),
-            Self::Uuid => check(size == 16 || size == 0, || format!("UUID should be 16 or 0 bytes ({size})")),
+            Self::TinyInt => check(size == 1, || {
+                format!("Expected 1 byte for a tinyint ({size})")
+            }),
+            Self::SmallInt => check(size == 2, || {
+                format!("Expected 2 bytes for a smallint ({size})")
+            }),
+            Self::Int => check(size == 4 || size == 0, || {
+                format!("Expected 4 or 0 byte int ({size})")
+            }),
+            Self::BigInt | Self::Counter => check(size == 8 || size == 0, || {
+                format!("Expected 8 or 0 byte long ({size})")
+            }),
+            Self::Float => check(size == 4 || size == 0, || {
+                format!("Expected 4 or 0 byte value for a float ({size})")
+            }),
+            Self::Double => check(size == 8 || size == 0, || {
+                format!("Expected 8 or 0 byte value for a double ({size})")
+            }),
+            Self::Decimal => check(size == 0 || size >= 4, || {
+                format!("Expected 0 or at least 4 bytes ({size})")
+            }),
+            Self::Date => check(size == 4, || {
+                format!("Expected 4 byte long for date ({size})")
+            }),
+            Self::Time => check(size == 8, || {
+                format!("Expected 8 byte long for time ({size})")
+            }),
+            Self::Timestamp => check(size == 8 || size == 0, || {
+                format!("Expected 8 or 0 byte long for date ({size})")
+            }),
+            Self::Uuid => check(size == 16 || size == 0, || {
+                format!("UUID should be 16 or 0 bytes ({size})")
+            }),
             Self::TimeUuid => validate_timeuuid(bytes),
-            Self::Empty => check(size == 0, || "EmptyType only accept empty values".to_owned()),
+            Self::Empty => check(size == 0, || {
+                "EmptyType only accept empty values".to_owned()
+            }),
             Self::Inet => check(matches!(size, 0 | 4 | 16), || {
-                format!("Expected 4 or 16 byte inetaddress; got {}", crate::literal::hex(bytes))
+                format!(
+                    "Expected 4 or 16 byte inetaddress; got {}",
+                    crate::literal::hex(bytes)
+                )
             }),
             Self::Duration => validate_duration(bytes),
             Self::List { element, .. } => each(element, &elements::read_list(bytes)?),
             Self::Set { element, .. } => each(element, &elements::read_set(bytes)?),
-            Self::Map { key, value, .. } => elements::read_map(bytes)?.iter().try_for_each(|(k, v)| {
-                key.validate(k)?;
-                value.validate(v)
-            }),
+            Self::Map { key, value, .. } => {
+                elements::read_map(bytes)?.iter().try_for_each(|(k, v)| {
+                    key.validate(k)?;
+                    value.validate(v)
+                })
+            }
             Self::Tuple(types) => {
                 let fields = elements::read_fields(bytes, types.len(), "tuple")?;
-                types.iter().zip(&fields).try_for_each(|(t, field)| field.as_ref().map_or(Ok(()), |f| t.validate(f)))
+                types
+                    .iter()
+                    .zip(&fields)
+                    .try_for_each(|(t, field)| field.as_ref().map_or(Ok(()), |f| t.validate(f)))
             }
             Self::Udt(user_type) => {
                 let fields = elements::read_fields(bytes, user_type.fields.len(), "UDT")?;
-                for (index, ((name, t), field)) in user_type.fields.iter().zip(&fields).enumerate() {
+                for (index, ((name, t), field)) in user_type.fields.iter().zip(&fields).enumerate()
+                {
                     if let Some(field) = field {
                         t.validate(field).map_err(|error| {
-                            ValueError::new(format!("Failure validating the {index}th field {name}; {error}"))
+                            ValueError::new(format!(
+                                "Failure validating the {index}th field {name}; {error}"
+                            ))
                         })?;
                     }
                 }
@@ -85,13 +125,23 @@ impl CqlType {
         self.allows_empty()
             && !matches!(
                 self,
-                Self::Ascii | Self::Text | Self::Blob | Self::Custom(_) | Self::Empty | Self::Tuple(_) | Self::Udt(_)
+                Self::Ascii
+                    | Self::Text
+                    | Self::Blob
+                    | Self::Custom(_)
+                    | Self::Empty
+                    | Self::Tuple(_)
+                    | Self::Udt(_)
             )
     }
 }
 
 fn check(holds: bool, message: impl FnOnce() -> String) -> Result<(), ValueError> {
-    if holds { Ok(()) } else { Err(ValueError::new(message())) }
+    if holds {
+        Ok(())
+    } else {
+        Err(ValueError::new(message()))
+    }
 }
 
 fn each(element: &CqlType, parts: &[Bytes]) -> Result<(), ValueError> {
@@ -100,13 +150,22 @@ fn each(element: &CqlType, parts: &[Bytes]) -> Result<(), ValueError> {
 
 fn validate_timeuuid(bytes: &[u8]) -> Result<(), ValueError> {
     match bytes.get(6) {
-        None => check(bytes.is_empty(), || format!("UUID should be 16 or 0 bytes ({})", bytes.len())),
-        Some(_) if bytes.len() != 16 => Err(ValueError::new(format!("UUID should be 16 or 0 bytes ({})", bytes.len()))),
-        Some(byte) => check(byte & 0xf0 == 0x10, || "Invalid version for TimeUUID type.".to_owned()),
+        None => check(bytes.is_empty(), || {
+            format!("UUID should be 16 or 0 bytes ({})", bytes.len())
+        }),
+        Some(_) if bytes.len() != 16 => Err(ValueError::new(format!(
+            "UUID should be 16 or 0 bytes ({})",
+            bytes.len()
+        ))),
+        Some(byte) => check(byte & 0xf0 == 0x10, || {
+            "Invalid version for TimeUUID type.".to_owned()
+        }),
     }
 }
 
 fn validate_duration(bytes: &Bytes) -> Result<(), ValueError> {
-    check(bytes.len() >= 3, || format!("Expected at least 3 bytes for a duration ({})", bytes.len()))?;
+    check(bytes.len() >= 3, || {
+        format!("Expected at least 3 bytes for a duration ({})", bytes.len())
+    })?;
     decode_duration(&mut Reader::new(bytes.clone())).map(|_| ())
 }

@@ -21,7 +21,9 @@ pub struct ValueError {
 impl ValueError {
     /// An error with this message.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
+        Self {
+            message: message.into(),
+        }
     }
 }
 
@@ -50,7 +52,10 @@ impl Decimal {
     /// Reads scale and unscaled value; `None` when there are less than four bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (scale, unscaled) = bytes.split_first_chunk::<4>()?;
-        Some(Self { unscaled: BigInt::from_signed_bytes_be(unscaled), scale: i32::from_be_bytes(*scale) })
+        Some(Self {
+            unscaled: BigInt::from_signed_bytes_be(unscaled),
+            scale: i32::from_be_bytes(*scale),
+        })
     }
 
     /// Scale, then the unscaled value's bytes.
@@ -63,7 +68,14 @@ impl Decimal {
     /// Whether it is negative, and its decimal digits as numbers, the most significant first; none for zero.
     pub(crate) fn digits(&self) -> (bool, Vec<u8>) {
         let (sign, digits) = self.unscaled.to_radix_be(10);
-        (sign == Sign::Minus, if sign == Sign::NoSign { Vec::new() } else { digits })
+        (
+            sign == Sign::Minus,
+            if sign == Sign::NoSign {
+                Vec::new()
+            } else {
+                digits
+            },
+        )
     }
 
     /// Numeric order, without ever building a number as long as the difference of the scales.
@@ -80,13 +92,22 @@ impl Decimal {
         }
         // The place of the first digit decides, then the digits, shorter ones padded with zeros.
         let place = |digits: &[u8], scale: i32| digits.len() as i128 - i128::from(scale);
-        let magnitude = place(&a, self.scale).cmp(&place(&b, other.scale)).then_with(|| {
-            let common = a.len().min(b.len());
-            a[..common]
-                .cmp(&b[..common])
-                .then_with(|| a[common..].iter().any(|d| *d != 0).cmp(&b[common..].iter().any(|d| *d != 0)))
-        });
-        if a_negative { magnitude.reverse() } else { magnitude }
+        let magnitude = place(&a, self.scale)
+            .cmp(&place(&b, other.scale))
+            .then_with(|| {
+                let common = a.len().min(b.len());
+                a[..common].cmp(&b[..common]).then_with(|| {
+                    a[common..]
+                        .iter()
+                        .any(|d| *d != 0)
+                        .cmp(&b[common..].iter().any(|d| *d != 0))
+                })
+            });
+        if a_negative {
+            magnitude.reverse()
+        } else {
+            magnitude
+        }
     }
 }
 
@@ -158,7 +179,10 @@ impl CqlType {
     }
 
     fn decode_valid(&self, bytes: &Bytes) -> Result<Value, ValueError> {
-        let text = || String::from_utf8(bytes.to_vec()).map_err(|_| ValueError::new("String didn't validate."));
+        let text = || {
+            String::from_utf8(bytes.to_vec())
+                .map_err(|_| ValueError::new("String didn't validate."))
+        };
         match self {
             Self::Ascii | Self::Text => return Ok(Value::Text(text()?)),
             Self::Blob | Self::Custom(_) => return Ok(Value::Blob(bytes.clone())),
@@ -167,7 +191,10 @@ impl CqlType {
             _ => {}
         }
         let each = |element: &CqlType, parts: Vec<Bytes>| -> Result<Vec<Value>, ValueError> {
-            parts.iter().map(|part| element.decode_valid(part)).collect()
+            parts
+                .iter()
+                .map(|part| element.decode_valid(part))
+                .collect()
         };
         let mut reader = Reader::new(bytes.clone());
         Ok(match self {
@@ -175,7 +202,10 @@ impl CqlType {
             Self::Boolean => Value::Boolean(reader.u8().map_err(short)? != 0),
             Self::Counter => Value::Counter(reader.i64().map_err(short)?),
             Self::Date => Value::Date((reader.u32().map_err(short)? ^ DATE_SHIFT).cast_signed()),
-            Self::Decimal => Value::Decimal(Decimal::from_bytes(bytes).ok_or_else(|| ValueError::new("decimal is cut short"))?),
+            Self::Decimal => Value::Decimal(
+                Decimal::from_bytes(bytes)
+                    .ok_or_else(|| ValueError::new("decimal is cut short"))?,
+            ),
             Self::Double => Value::Double(f64::from_be_bytes(reader.array().map_err(short)?)),
             Self::Duration => Value::Duration(decode_duration(&mut reader)?),
             Self::Float => Value::Float(f32::from_be_bytes(reader.array().map_err(short)?)),
@@ -196,16 +226,18 @@ impl CqlType {
                     .map(|(k, v)| Ok((key.decode_valid(k)?, value.decode_valid(v)?)))
                     .collect::<Result<_, ValueError>>()?,
             ),
-            Self::Tuple(types) => {
-                Value::Tuple(decode_fields(types.iter(), &elements::read_present_fields(bytes, types.len(), "tuple")?)?)
-            }
+            Self::Tuple(types) => Value::Tuple(decode_fields(
+                types.iter(),
+                &elements::read_present_fields(bytes, types.len(), "tuple")?,
+            )?),
             Self::Udt(user_type) => Value::Udt(decode_fields(
                 user_type.fields.iter().map(|field| &field.1),
                 &elements::read_present_fields(bytes, user_type.fields.len(), "UDT")?,
             )?),
-            Self::Vector { element, dimension } => {
-                Value::Vector(each(element, elements::read_vector(element, *dimension, bytes)?)?)
-            }
+            Self::Vector { element, dimension } => Value::Vector(each(
+                element,
+                elements::read_vector(element, *dimension, bytes)?,
+            )?),
             Self::Empty | Self::Ascii | Self::Text | Self::Blob | Self::Custom(_) => Value::Empty,
         })
     }
@@ -217,44 +249,68 @@ impl CqlType {
         };
         Ok(match (self, value) {
             (_, Value::Empty) => Bytes::new(),
-            (Self::Ascii | Self::Text, Value::Text(text)) => Bytes::copy_from_slice(text.as_bytes()),
+            (Self::Ascii | Self::Text, Value::Text(text)) => {
+                Bytes::copy_from_slice(text.as_bytes())
+            }
             (Self::Blob | Self::Custom(_), Value::Blob(bytes)) => bytes.clone(),
             (Self::BigInt, Value::BigInt(n))
             | (Self::Counter, Value::Counter(n))
             | (Self::Time, Value::Time(n))
             | (Self::Timestamp, Value::Timestamp(n)) => Bytes::copy_from_slice(&n.to_be_bytes()),
             (Self::Boolean, Value::Boolean(b)) => Bytes::copy_from_slice(&[u8::from(*b)]),
-            (Self::Date, Value::Date(days)) => Bytes::copy_from_slice(&(days.cast_unsigned() ^ DATE_SHIFT).to_be_bytes()),
+            (Self::Date, Value::Date(days)) => {
+                Bytes::copy_from_slice(&(days.cast_unsigned() ^ DATE_SHIFT).to_be_bytes())
+            }
             (Self::Decimal, Value::Decimal(decimal)) => decimal.to_bytes().into(),
             (Self::Double, Value::Double(n)) => Bytes::copy_from_slice(&n.to_be_bytes()),
             (Self::Duration, Value::Duration(duration)) => encode_duration(duration),
             (Self::Float, Value::Float(n)) => Bytes::copy_from_slice(&n.to_be_bytes()),
-            (Self::Inet, Value::Inet(IpAddr::V4(address))) => Bytes::copy_from_slice(&address.octets()),
-            (Self::Inet, Value::Inet(IpAddr::V6(address))) => Bytes::copy_from_slice(&address.octets()),
+            (Self::Inet, Value::Inet(IpAddr::V4(address))) => {
+                Bytes::copy_from_slice(&address.octets())
+            }
+            (Self::Inet, Value::Inet(IpAddr::V6(address))) => {
+                Bytes::copy_from_slice(&address.octets())
+            }
             (Self::Int, Value::Int(n)) => Bytes::copy_from_slice(&n.to_be_bytes()),
             (Self::SmallInt, Value::SmallInt(n)) => Bytes::copy_from_slice(&n.to_be_bytes()),
             (Self::TinyInt, Value::TinyInt(n)) => Bytes::copy_from_slice(&n.to_be_bytes()),
-            (Self::TimeUuid, Value::TimeUuid(uuid)) | (Self::Uuid, Value::Uuid(uuid)) => Bytes::copy_from_slice(uuid.as_bytes()),
+            (Self::TimeUuid, Value::TimeUuid(uuid)) | (Self::Uuid, Value::Uuid(uuid)) => {
+                Bytes::copy_from_slice(uuid.as_bytes())
+            }
             (Self::VarInt, Value::VarInt(n)) => n.to_signed_bytes_be().into(),
-            (Self::List { element, .. }, Value::List(values)) | (Self::Set { element, .. }, Value::Set(values)) => {
+            (Self::List { element, .. }, Value::List(values))
+            | (Self::Set { element, .. }, Value::Set(values)) => {
                 elements::write_list(&each(element, values)?)?
             }
             (Self::Map { key, value, .. }, Value::Map(entries)) => {
-                let entries: Result<Vec<_>, _> =
-                    entries.iter().map(|(k, v)| Ok::<_, ValueError>((key.encode(k)?, value.encode(v)?))).collect();
+                let entries: Result<Vec<_>, _> = entries
+                    .iter()
+                    .map(|(k, v)| Ok::<_, ValueError>((key.encode(k)?, value.encode(v)?)))
+                    .collect();
                 elements::write_map(&entries?)?
             }
-            (Self::Tuple(types), Value::Tuple(fields)) if fields.len() <= types.len() => encode_fields(types.iter(), fields)?,
-            (Self::Udt(user_type), Value::Udt(fields)) if fields.len() <= user_type.fields.len() => {
+            (Self::Tuple(types), Value::Tuple(fields)) if fields.len() <= types.len() => {
+                encode_fields(types.iter(), fields)?
+            }
+            (Self::Udt(user_type), Value::Udt(fields))
+                if fields.len() <= user_type.fields.len() =>
+            {
                 encode_fields(user_type.fields.iter().map(|field| &field.1), fields)?
             }
             (Self::Vector { element, dimension }, Value::Vector(values)) => {
                 if u32::try_from(values.len()) != Ok(*dimension) {
-                    return Err(ValueError::new(format!("Required {dimension} elements, but saw {}", values.len())));
+                    return Err(ValueError::new(format!(
+                        "Required {dimension} elements, but saw {}",
+                        values.len()
+                    )));
                 }
                 elements::write_vector(element, &each(element, values)?)?
             }
-            (cql_type, value) => return Err(ValueError::new(format!("{value:?} is not a value of type {cql_type}"))),
+            (cql_type, value) => {
+                return Err(ValueError::new(format!(
+                    "{value:?} is not a value of type {cql_type}"
+                )));
+            }
         })
     }
 }
@@ -263,12 +319,29 @@ fn short(error: crate::Truncated) -> ValueError {
     ValueError::new(error.to_string())
 }
 
-fn decode_fields<'a>(types: impl Iterator<Item = &'a CqlType>, fields: &[Option<Bytes>]) -> Result<Vec<Option<Value>>, ValueError> {
-    types.zip(fields).map(|(t, field)| field.as_ref().map(|bytes| t.decode_valid(bytes)).transpose()).collect()
+fn decode_fields<'a>(
+    types: impl Iterator<Item = &'a CqlType>,
+    fields: &[Option<Bytes>],
+) -> Result<Vec<Option<Value>>, ValueError> {
+    types
+        .zip(fields)
+        .map(|(t, field)| {
+            field
+                .as_ref()
+                .map(|bytes| t.decode_valid(bytes))
+                .transpose()
+        })
+        .collect()
 }
 
-fn encode_fields<'a>(types: impl Iterator<Item = &'a CqlType>, fields: &[Option<Value>]) -> Result<Bytes, ValueError> {
-    let fields: Result<Vec<_>, _> = types.zip(fields).map(|(t, field)| field.as_ref().map(|v| t.encode(v)).transpose()).collect();
+fn encode_fields<'a>(
+    types: impl Iterator<Item = &'a CqlType>,
+    fields: &[Option<Value>],
+) -> Result<Bytes, ValueError> {
+    let fields: Result<Vec<_>, _> = types
+        .zip(fields)
+        .map(|(t, field)| field.as_ref().map(|v| t.encode(v)).transpose())
+        .collect();
     elements::write_fields(&fields?)
 }
 
@@ -276,7 +349,11 @@ pub(crate) fn decode_duration(reader: &mut Reader) -> Result<Duration, ValueErro
     let months = reader.vint().map_err(short)?;
     let days = reader.vint().map_err(short)?;
     let nanoseconds = reader.vint().map_err(short)?;
-    let too_big = |name: &str, value: i64| ValueError::new(format!("The duration {name} must be a 32 bits integer but was: {value}"));
+    let too_big = |name: &str, value: i64| {
+        ValueError::new(format!(
+            "The duration {name} must be a 32 bits integer but was: {value}"
+        ))
+    };
     let duration = Duration {
         months: i32::try_from(months).map_err(|_| too_big("months", months))?,
         days: i32::try_from(days).map_err(|_| too_big("days", days))?,
@@ -305,5 +382,10 @@ fn decode_inet(bytes: &[u8]) -> Result<IpAddr, ValueError> {
     }
     <[u8; 16]>::try_from(bytes)
         .map(|v6| IpAddr::V6(Ipv6Addr::from(v6)))
-        .map_err(|_| ValueError::new(format!("Expected 4 or 16 byte inetaddress; got {}", crate::literal::hex(bytes))))
+        .map_err(|_| {
+            ValueError::new(format!(
+                "Expected 4 or 16 byte inetaddress; got {}",
+                crate::literal::hex(bytes)
+            ))
+        })
 }

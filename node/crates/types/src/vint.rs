@@ -68,7 +68,13 @@ mod tests {
 
     #[test]
     fn known_bytes_of_cassandra() {
-        for (value, bytes) in [(0_u64, vec![0_u8]), (127, vec![127]), (128, vec![0x80, 0x80]), (16383, vec![0xbf, 0xff]), (16384, vec![0xc0, 0x40, 0])] {
+        for (value, bytes) in [
+            (0_u64, vec![0_u8]),
+            (127, vec![127]),
+            (128, vec![0x80, 0x80]),
+            (16383, vec![0xbf, 0xff]),
+            (16384, vec![0xc0, 0x40, 0]),
+        ] {
             let mut out = Vec::new();
             write_unsigned(&mut out, value);
             assert_eq!(out, bytes, "{value}");

@@ -1,6 +1,8 @@
 //! Everything that the types make of values, against `golden/values.txt`: printed by Apache Cassandra
 //! 5.0.5's own classes with `golden/Golden.java` (the recipe stands in it).
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use helenus_types::byte_comparable;
 use helenus_types::{Bytes, CqlType, DecoratedKey, Token};
 use std::cmp::Ordering;
@@ -8,7 +10,9 @@ use std::cmp::Ordering;
 const GOLDEN: &str = include_str!("golden/values.txt");
 
 fn unhex(text: &str) -> Bytes {
-    (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()
+    (0..text.len() / 2)
+        .map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap())
+        .collect()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -33,25 +37,39 @@ impl Report {
     fn check(&mut self, what: &str, got: impl Into<String>, want: &str) {
         let got = got.into();
         if got != want {
-            self.0.push(format!("{what}\n   got  {got}\n   want {want}"));
+            self.0
+                .push(format!("{what}\n   got  {got}\n   want {want}"));
         }
     }
 }
 
 fn check_value(report: &mut Report, t: &CqlType, line: &str) {
-    let [raw, literal, json, comparable, reversed] = line.split('|').collect::<Vec<_>>().try_into().unwrap();
+    let [raw, literal, json, comparable, reversed] =
+        line.split('|').collect::<Vec<_>>().try_into().unwrap();
     let bytes = unhex(raw);
     let what = |name: &str| format!("{name} of {t} {raw}");
     let value = t.decode(&bytes).unwrap();
     report.check(&what("encode"), hex(&t.encode(&value).unwrap()), raw);
-    report.check(&what("literal"), t.format_literal(&bytes).unwrap(), &unescape(literal));
+    report.check(
+        &what("literal"),
+        t.format_literal(&bytes).unwrap(),
+        &unescape(literal),
+    );
     // "-" is where Cassandra's own printing fails.
     if json != "-" {
         report.check(&what("json"), t.to_json(&bytes).unwrap(), &unescape(json));
     }
     let text = |form: Option<Vec<u8>>| form.map_or("null".to_owned(), |bytes| hex(&bytes));
-    report.check(&what("byte-comparable"), text(t.byte_comparable(&bytes, false)), comparable);
-    report.check(&what("reversed"), text(t.byte_comparable(&bytes, true)), reversed);
+    report.check(
+        &what("byte-comparable"),
+        text(t.byte_comparable(&bytes, false)),
+        comparable,
+    );
+    report.check(
+        &what("reversed"),
+        text(t.byte_comparable(&bytes, true)),
+        reversed,
+    );
 }
 
 fn check_order(report: &mut Report, t: &CqlType, values: &[Bytes], signs: &str) {
@@ -63,7 +81,11 @@ fn check_order(report: &mut Report, t: &CqlType, values: &[Bytes], signs: &str) 
                 Ordering::Equal => "=",
                 Ordering::Greater => ">",
             };
-            report.check(&format!("order of {t} {} {}", hex(a), hex(b)), sign, &signs.next().unwrap().to_string());
+            report.check(
+                &format!("order of {t} {} {}", hex(a), hex(b)),
+                sign,
+                &signs.next().unwrap().to_string(),
+            );
         }
     }
 }
@@ -83,7 +105,9 @@ fn values_of_cassandra() {
                 values.clear();
                 report.check("java name", current.java_name(), java);
                 report.check("cql name", current.to_string(), cql);
-                let length = current.fixed_length().map_or("-1".to_owned(), |length| length.to_string());
+                let length = current
+                    .fixed_length()
+                    .map_or("-1".to_owned(), |length| length.to_string());
                 report.check(&format!("fixed length of {cql}"), length, fixed);
             }
             "V" => {
@@ -96,7 +120,12 @@ fn values_of_cassandra() {
         }
     }
     assert!(count > 400, "{count}");
-    assert!(report.0.is_empty(), "{} of {count} values differ:\n{}", report.0.len(), report.0.join("\n"));
+    assert!(
+        report.0.is_empty(),
+        "{} of {count} values differ:\n{}",
+        report.0.len(),
+        report.0.join("\n")
+    );
 }
 
 #[test]
@@ -128,7 +157,11 @@ fn tokens_of_cassandra() {
             continue;
         }
         assert_eq!(decorated.token.to_string(), token, "{key}");
-        assert_eq!(hex(&byte_comparable::decorated_key(&decorated)), comparable, "{key}");
+        assert_eq!(
+            hex(&byte_comparable::decorated_key(&decorated)),
+            comparable,
+            "{key}"
+        );
         count += 1;
     }
     assert_eq!(count, 160);

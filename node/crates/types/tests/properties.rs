@@ -1,5 +1,7 @@
 //! T1 and T2 on generated values of generated types, and on bytes that are no values.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use bytes::{BufMut, Bytes, BytesMut};
 use helenus_types::{CqlType, UserType, byte_comparable, elements};
 use proptest::prelude::*;
@@ -33,17 +35,31 @@ fn any_type() -> impl Strategy<Value = CqlType> {
     simple_type().prop_recursive(2, 6, 3, |inner| {
         let shared = inner.clone().prop_map(Arc::new);
         prop_oneof![
-            shared.clone().prop_map(|element| CqlType::List { element, frozen: true }),
-            shared.clone().prop_map(|element| CqlType::Set { element, frozen: true }),
-            (shared.clone(), shared.clone()).prop_map(|(key, value)| CqlType::Map { key, value, frozen: true }),
-            (shared, 1..4_u32).prop_map(|(element, dimension)| CqlType::Vector { element, dimension }),
-            prop::collection::vec(inner.clone(), 1..4).prop_map(|elements| CqlType::Tuple(elements.into())),
-            prop::collection::vec(("[a-zA-Z]{1,3}", inner), 1..4).prop_map(|fields| CqlType::Udt(Arc::new(UserType {
-                keyspace: "ks".into(),
-                name: "Tp".into(),
-                fields,
+            shared.clone().prop_map(|element| CqlType::List {
+                element,
                 frozen: true
-            }))),
+            }),
+            shared.clone().prop_map(|element| CqlType::Set {
+                element,
+                frozen: true
+            }),
+            (shared.clone(), shared.clone()).prop_map(|(key, value)| CqlType::Map {
+                key,
+                value,
+                frozen: true
+            }),
+            (shared, 1..4_u32)
+                .prop_map(|(element, dimension)| CqlType::Vector { element, dimension }),
+            prop::collection::vec(inner.clone(), 1..4)
+                .prop_map(|elements| CqlType::Tuple(elements.into())),
+            prop::collection::vec(("[a-zA-Z]{1,3}", inner), 1..4).prop_map(|fields| CqlType::Udt(
+                Arc::new(UserType {
+                    keyspace: "ks".into(),
+                    name: "Tp".into(),
+                    fields,
+                    frozen: true
+                })
+            )),
         ]
     })
 }
@@ -51,7 +67,9 @@ fn any_type() -> impl Strategy<Value = CqlType> {
 fn fixed(length: usize) -> BoxedStrategy<Bytes> {
     // Small numbers of bytes often meet, so that orders and encodings meet ties and prefixes.
     let byte = prop_oneof![Just(0_u8), Just(0xff), Just(0x80), any::<u8>()];
-    prop::collection::vec(byte, length).prop_map(Bytes::from).boxed()
+    prop::collection::vec(byte, length)
+        .prop_map(Bytes::from)
+        .boxed()
 }
 
 fn number(length: usize) -> BoxedStrategy<Bytes> {
@@ -66,11 +84,20 @@ fn number(length: usize) -> BoxedStrategy<Bytes> {
 /// A valid serialized value; nothing for which Cassandra's own two orders disagree.
 fn value(t: &CqlType) -> BoxedStrategy<Bytes> {
     match t {
-        CqlType::Ascii | CqlType::Text => "[a-b\u{0}]{0,4}".prop_map(|text| Bytes::from(text.into_bytes())).boxed(),
+        CqlType::Ascii | CqlType::Text => "[a-b\u{0}]{0,4}"
+            .prop_map(|text| Bytes::from(text.into_bytes()))
+            .boxed(),
         CqlType::Blob => (0..6_usize).prop_flat_map(fixed).boxed(),
-        CqlType::VarInt => (1..20_usize).prop_flat_map(fixed).prop_map(canonical).boxed(),
+        CqlType::VarInt => (1..20_usize)
+            .prop_flat_map(fixed)
+            .prop_map(|bytes| canonical(&bytes))
+            .boxed(),
         CqlType::Decimal => (-300..300_i32, (1..12_usize).prop_flat_map(fixed))
-            .prop_map(|(scale, unscaled)| [&scale.to_be_bytes()[..], &canonical(unscaled)].concat().into())
+            .prop_map(|(scale, unscaled)| {
+                [&scale.to_be_bytes()[..], &canonical(&unscaled)]
+                    .concat()
+                    .into()
+            })
             .boxed(),
         CqlType::Boolean => (0..2_u8).prop_map(|b| Bytes::copy_from_slice(&[b])).boxed(),
         CqlType::TinyInt => number(1),
@@ -95,9 +122,13 @@ fn value(t: &CqlType) -> BoxedStrategy<Bytes> {
             })
             .boxed(),
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-            prop::collection::vec(value(element), 0..3).prop_map(|parts| elements::write_list(&parts).unwrap()).boxed()
+            prop::collection::vec(value(element), 0..3)
+                .prop_map(|parts| elements::write_list(&parts).unwrap())
+                .boxed()
         }
-        CqlType::Map { key, value: inner, .. } => prop::collection::vec((value(key), value(inner)), 0..3)
+        CqlType::Map {
+            key, value: inner, ..
+        } => prop::collection::vec((value(key), value(inner)), 0..3)
             .prop_map(|entries| elements::write_map(&entries).unwrap())
             .boxed(),
         CqlType::Vector { element, dimension } => {
@@ -112,13 +143,17 @@ fn value(t: &CqlType) -> BoxedStrategy<Bytes> {
     }
 }
 
-fn canonical(bytes: Bytes) -> Bytes {
-    CqlType::VarInt.encode(&CqlType::VarInt.decode(&bytes).unwrap()).unwrap()
+fn canonical(bytes: &Bytes) -> Bytes {
+    CqlType::VarInt
+        .encode(&CqlType::VarInt.decode(bytes).unwrap())
+        .unwrap()
 }
 
 fn fields<'a>(types: impl Iterator<Item = &'a CqlType>) -> BoxedStrategy<Bytes> {
     let fields: Vec<_> = types.map(|t| prop::option::of(value(t))).collect();
-    fields.prop_map(|fields| elements::write_fields(&fields).unwrap()).boxed()
+    fields
+        .prop_map(|fields| elements::write_fields(&fields).unwrap())
+        .boxed()
 }
 
 fn typed(count: usize) -> impl Strategy<Value = (CqlType, Vec<Bytes>)> {
