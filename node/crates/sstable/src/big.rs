@@ -32,9 +32,17 @@ pub(crate) struct ListedBlock {
 }
 
 /// How many of the blocks start at or before a bound.
-pub(crate) fn blocks_up_to(blocks: &[ListedBlock], bound: &ClusteringBound, columns: &[Column]) -> usize {
+pub(crate) fn blocks_up_to(
+    blocks: &[ListedBlock],
+    bound: &ClusteringBound,
+    columns: &[Column],
+) -> usize {
     // The bound without values stands before or after everything.
-    let is_top = bound.values.is_empty() && matches!(bound.kind, PrefixKind::InclusiveEnd | PrefixKind::ExclusiveStart);
+    let is_top = bound.values.is_empty()
+        && matches!(
+            bound.kind,
+            PrefixKind::InclusiveEnd | PrefixKind::ExclusiveStart
+        );
     if is_top {
         return blocks.len();
     }
@@ -84,7 +92,12 @@ struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     fn new(file: &'a FileReader, position: u64) -> Self {
-        Self { file, position, window: Bytes::new(), window_start: position }
+        Self {
+            file,
+            position,
+            window: Bytes::new(),
+            window_start: position,
+        }
     }
 
     fn next(&mut self) -> Result<Option<Entry>> {
@@ -93,22 +106,37 @@ impl<'a> Entries<'a> {
         }
         let window_end = self.window_start + self.window.len() as u64;
         let left = window_end.saturating_sub(self.position);
-        if self.position < self.window_start || (left < HEAD_LIMIT as u64 && window_end < self.file.length()) {
+        if self.position < self.window_start
+            || (left < HEAD_LIMIT as u64 && window_end < self.file.length())
+        {
             self.window = self.file.read_up_to(self.position, WINDOW + HEAD_LIMIT)?;
             self.window_start = self.position;
         }
         let offset = usize::try_from(self.position - self.window_start).unwrap_or(usize::MAX);
         let mut reader = Reader::new(self.window.slice(offset.min(self.window.len())..));
         let parse = |reader: &mut Reader| -> Result<(Bytes, u64, u64), CodecError> {
-            Ok((reader.short_bytes()?, reader.unsigned_vint()?, reader.unsigned_vint()?))
+            Ok((
+                reader.short_bytes()?,
+                reader.unsigned_vint()?,
+                reader.unsigned_vint()?,
+            ))
         };
-        let (key, data_position, blocks_length) =
-            parse(&mut reader).map_err(|error| corrupt(&self.file.path, self.position, error.to_string()))?;
+        let (key, data_position, blocks_length) = parse(&mut reader)
+            .map_err(|error| corrupt(&self.file.path, self.position, error.to_string()))?;
         let blocks_at = self.position + reader.position() as u64;
         if blocks_length > self.file.length().saturating_sub(blocks_at) {
-            return Err(corrupt(&self.file.path, self.position, "an index entry is longer than the file"));
+            return Err(corrupt(
+                &self.file.path,
+                self.position,
+                "an index entry is longer than the file",
+            ));
         }
-        let entry = Entry { key, data_position, blocks_at, blocks_length };
+        let entry = Entry {
+            key,
+            data_position,
+            blocks_at,
+            blocks_length,
+        };
         self.position = entry.end();
         Ok(Some(entry))
     }
@@ -134,21 +162,35 @@ impl BigIndex {
             count += 1;
             last = Some(key);
         }
-        let (Some(first), Some(last)) = (samples.first().map(|sample| sample.0.clone()), last) else {
+        let (Some(first), Some(last)) = (samples.first().map(|sample| sample.0.clone()), last)
+        else {
             return Err(corrupt(&file.path, 0, "the index is empty"));
         };
         let last = detached(&last);
-        Ok(Self { file, samples, count, first, last })
+        Ok(Self {
+            file,
+            samples,
+            count,
+            first,
+            last,
+        })
     }
 
     /// The first entry for which `found` is true; it is false for lesser keys than `near`.
-    fn find(&self, near: Option<&DecoratedKey>, found: impl Fn(&DecoratedKey) -> bool) -> Result<Option<Entry>> {
+    fn find(
+        &self,
+        near: Option<&DecoratedKey>,
+        found: impl Fn(&DecoratedKey) -> bool,
+    ) -> Result<Option<Entry>> {
         let before = |sample: &(DecoratedKey, u64)| match near {
             Some(near) => sample.0 <= *near,
             None => !found(&sample.0),
         };
         let at = self.samples.partition_point(before).saturating_sub(1);
-        let mut entries = Entries::new(&self.file, self.samples.get(at).map_or(0, |sample| sample.1));
+        let mut entries = Entries::new(
+            &self.file,
+            self.samples.get(at).map_or(0, |sample| sample.1),
+        );
         while let Some(entry) = entries.next()? {
             if found(&DecoratedKey::new(entry.key.clone())) {
                 return Ok(Some(entry));
@@ -163,10 +205,17 @@ impl BigIndex {
         key: &DecoratedKey,
         header: &SerializationHeader,
     ) -> Result<Option<(u64, Vec<ListedBlock>)>> {
-        let Some(entry) = self.find(Some(key), |found| found >= key)?.filter(|entry| entry.key == key.key) else {
+        let Some(entry) = self
+            .find(Some(key), |found| found >= key)?
+            .filter(|entry| entry.key == key.key)
+        else {
             return Ok(None);
         };
-        let blocks = if entry.blocks_length == 0 { Vec::new() } else { self.blocks(&entry, header)? };
+        let blocks = if entry.blocks_length == 0 {
+            Vec::new()
+        } else {
+            self.blocks(&entry, header)?
+        };
         Ok(Some((entry.data_position, blocks)))
     }
 
@@ -175,7 +224,10 @@ impl BigIndex {
         if entry.blocks_length > BLOCKS_LIMIT {
             return Err(broken("the list of row blocks is too long".into()));
         }
-        let bytes = self.file.read(entry.blocks_at, usize::try_from(entry.blocks_length).unwrap_or(0))?;
+        let bytes = self.file.read(
+            entry.blocks_at,
+            usize::try_from(entry.blocks_length).unwrap_or(0),
+        )?;
         let mut reader = Reader::new(bytes);
         let parse = |reader: &mut Reader| -> Result<Vec<ListedBlock>, CodecError> {
             reader.unsigned_vint()?;
@@ -187,8 +239,15 @@ impl BigIndex {
                 decode_prefix(reader, &header.clustering_lengths)?;
                 let offset = reader.unsigned_vint()?;
                 reader.vint()?;
-                blocks.push(ListedBlock { first, block: RowBlock { offset, open } });
-                open = if reader.u8()? == 0 { None } else { Some(deletion::decode(reader, header.version)?) };
+                blocks.push(ListedBlock {
+                    first,
+                    block: RowBlock { offset, open },
+                });
+                open = if reader.u8()? == 0 {
+                    None
+                } else {
+                    Some(deletion::decode(reader, header.version)?)
+                };
                 open = open.filter(|deletion| !deletion.is_live());
             }
             Ok(blocks)
@@ -197,11 +256,19 @@ impl BigIndex {
     }
 
     /// Where the first partition starts whose key is not before a position.
-    pub(crate) fn position_of(&self, is_before: impl Fn(&DecoratedKey) -> bool) -> Result<Option<u64>> {
-        Ok(self.find(None, |key| !is_before(key))?.map(|entry| entry.data_position))
+    pub(crate) fn position_of(
+        &self,
+        is_before: impl Fn(&DecoratedKey) -> bool,
+    ) -> Result<Option<u64>> {
+        Ok(self
+            .find(None, |key| !is_before(key))?
+            .map(|entry| entry.data_position))
     }
 }
 
 fn detached(key: &DecoratedKey) -> DecoratedKey {
-    DecoratedKey { token: key.token, key: Bytes::copy_from_slice(&key.key) }
+    DecoratedKey {
+        token: key.token,
+        key: Bytes::copy_from_slice(&key.key),
+    }
 }

@@ -5,6 +5,7 @@ use bytes::{BufMut, Bytes};
 use helenus_types::token::murmur3_128;
 use std::path::Path;
 
+#[expect(clippy::unreadable_literal, reason = "a table, as published")]
 /// False-positive rates by bits per key (rows) and count of hashes (columns), as Cassandra takes them.
 const RATES: [&[f64]; 21] = [
     &[1.0],
@@ -140,11 +141,6 @@ impl BloomFilter {
     pub(crate) fn may_contain(&self, key: &[u8]) -> bool {
         self.indexes(key)
             .all(|(at, bit)| self.bits.get(at).is_some_and(|byte| byte & bit != 0))
-    }
-
-    /// Size in memory.
-    pub(crate) fn size_bytes(&self) -> usize {
-        self.bits.len()
     }
 
     /// The file's content.

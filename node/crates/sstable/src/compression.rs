@@ -17,6 +17,16 @@ const OFFSETS_IN_MEMORY: u64 = 1 << 16;
 /// How much of the file is read to find the header.
 const HEADER_LIMIT: usize = 64 * 1024;
 
+/// Options that are not the compressor's own.
+const COMMON_OPTIONS: [&str; 6] = [
+    "class",
+    "sstable_compression",
+    "chunk_length_in_kb",
+    "chunk_length_kb",
+    "enabled",
+    "min_compress_ratio",
+];
+
 /// How chunks are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compressor {
@@ -182,17 +192,9 @@ impl CompressionSettings {
             .filter(|length| length.is_power_of_two() && *length <= MAX_CHUNK_LENGTH)
             .ok_or_else(|| invalid("chunk_length_in_kb is not a power of two".into()))?;
         let max_compressed_length = max_compressed_length(options, chunk_length)?;
-        const OWN: [&str; 6] = [
-            "class",
-            "sstable_compression",
-            "chunk_length_in_kb",
-            "chunk_length_kb",
-            "enabled",
-            "min_compress_ratio",
-        ];
-        let others = options
-            .iter()
-            .filter(|(key, _)| !OWN.contains(&key.as_str()) && *key != "crc_check_chance");
+        let others = options.iter().filter(|(key, _)| {
+            !COMMON_OPTIONS.contains(&key.as_str()) && *key != "crc_check_chance"
+        });
         let options = others
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();

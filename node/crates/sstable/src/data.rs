@@ -224,11 +224,6 @@ impl DataFile {
         self.length
     }
 
-    /// Length of the file.
-    pub(crate) fn file_length(&self) -> u64 {
-        self.file.length()
-    }
-
     fn chunk_length(&self) -> usize {
         match &self.chunks {
             Chunks::Compressed(info) => info.chunk_length,

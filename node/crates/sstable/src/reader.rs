@@ -58,8 +58,16 @@ pub fn read_statistics(disk: &dyn Disk, descriptor: &Descriptor) -> Result<Stati
 
 /// How partitions are found.
 enum Index {
-    Bti { partitions: PartitionIndex, rows: FileReader },
+    Bti {
+        partitions: PartitionIndex,
+        rows: FileReader,
+    },
     Big(BigIndex),
+    /// The data alone, from start to end.
+    None {
+        first: DecoratedKey,
+        last: DecoratedKey,
+    },
 }
 
 impl Index {
@@ -72,6 +80,17 @@ impl Index {
             },
             Format::Big => Self::Big(BigIndex::open(open(Component::Index)?)?),
         })
+    }
+
+    fn none() -> Self {
+        let key = |token| DecoratedKey {
+            token: Token(token),
+            key: Bytes::new(),
+        };
+        Self::None {
+            first: key(i64::MIN),
+            last: key(i64::MAX),
+        }
     }
 }
 
@@ -88,6 +107,25 @@ impl SsTableReader {
         descriptor: Descriptor,
         table: Arc<TableMetadata>,
     ) -> Result<Arc<Self>> {
+        Self::open_with(disk, descriptor, table, true)
+    }
+
+    /// Opens an SSTable whose index or order is lost, or not wanted, or of another partitioner: it
+    /// can be scanned whole, in the order of its data, and nothing else.
+    pub fn open_without_index(
+        disk: &dyn Disk,
+        descriptor: Descriptor,
+        table: Arc<TableMetadata>,
+    ) -> Result<Arc<Self>> {
+        Self::open_with(disk, descriptor, table, false)
+    }
+
+    fn open_with(
+        disk: &dyn Disk,
+        descriptor: Descriptor,
+        table: Arc<TableMetadata>,
+        indexed: bool,
+    ) -> Result<Arc<Self>> {
         let unsupported = |what: String| SsTableError::Unsupported {
             path: descriptor.path(Component::Data),
             what,
@@ -99,7 +137,7 @@ impl SsTableReader {
             )));
         }
         let statistics = read_statistics(disk, &descriptor)?;
-        if statistics.partitioner != MURMUR3_PARTITIONER {
+        if indexed && statistics.partitioner != MURMUR3_PARTITIONER {
             return Err(unsupported(format!(
                 "partitioner {}",
                 statistics.partitioner
@@ -111,7 +149,7 @@ impl SsTableReader {
             .to_header(&table, descriptor.version.rows())
             .map_err(|error| corrupt(&stats_path, 0, error.to_string()))?;
         let filter_path = descriptor.path(Component::Filter);
-        let filter = if disk.exists(&filter_path) {
+        let filter = if indexed && disk.exists(&filter_path) {
             let content = disk.read(&filter_path).map_err(io_at(&filter_path))?;
             Some(BloomFilter::decode(
                 &content,
@@ -122,7 +160,11 @@ impl SsTableReader {
             None
         };
         let data = Arc::new(DataFile::open(disk, &descriptor)?);
-        let index = Index::open(disk, &descriptor)?;
+        let index = if indexed {
+            Index::open(disk, &descriptor)?
+        } else {
+            Index::none()
+        };
         let mut size_bytes = 0;
         for component in Component::ALL {
             let path = descriptor.path(component);
@@ -138,7 +180,10 @@ impl SsTableReader {
             table,
             header,
             statistics,
-            filter, data, index, size_bytes,
+            filter,
+            data,
+            index,
+            size_bytes,
         }))
     }
 
@@ -162,6 +207,7 @@ impl SsTableReader {
         match &self.index {
             Index::Bti { partitions, .. } => &partitions.first,
             Index::Big(index) => &index.first,
+            Index::None { first, .. } => first,
         }
     }
 
@@ -170,6 +216,7 @@ impl SsTableReader {
         match &self.index {
             Index::Bti { partitions, .. } => &partitions.last,
             Index::Big(index) => &index.last,
+            Index::None { last, .. } => last,
         }
     }
 
@@ -178,6 +225,7 @@ impl SsTableReader {
         match &self.index {
             Index::Bti { partitions, .. } => partitions.count,
             Index::Big(index) => index.count,
+            Index::None { .. } => self.statistics.stats.partition_sizes.count(),
         }
     }
 
@@ -223,7 +271,7 @@ impl SsTableReader {
     pub(crate) fn rows_file(&self) -> Result<&FileReader> {
         match &self.index {
             Index::Bti { rows, .. } => Ok(rows),
-            Index::Big(_) => Err(SsTableError::Invalid("a BIG SSTable has no Rows.db".into())),
+            Index::Big(_) | Index::None { .. } => Err(no_index()),
         }
     }
 
@@ -268,7 +316,8 @@ impl SsTableReader {
         let place = RowsPlace {
             reader: Arc::clone(self),
             cursor,
-            start: position, index,
+            start: position,
+            index,
             end: Arc::default(),
         };
         Ok(Some(source(key.clone(), head, place, filter)))
@@ -280,10 +329,15 @@ impl SsTableReader {
             Index::Bti { partitions, rows } => (partitions, rows),
             Index::Big(index) => {
                 return Ok(index.locate(key, &self.header)?.map(|(position, blocks)| {
-                    let index = if blocks.is_empty() { RowIndex::None } else { RowIndex::List(Arc::new(blocks)) };
+                    let index = if blocks.is_empty() {
+                        RowIndex::None
+                    } else {
+                        RowIndex::List(Arc::new(blocks))
+                    };
                     (position, index)
                 }));
             }
+            Index::None { .. } => return Err(no_index()),
         };
         Ok(match partitions.candidate(key)? {
             None => None,
@@ -346,6 +400,7 @@ impl SsTableReader {
         let (partitions, rows) = match &self.index {
             Index::Bti { partitions, rows } => (partitions, rows),
             Index::Big(index) => return index.position_of(|key| is_before(key, start)),
+            Index::None { .. } => return Err(no_index()),
         };
         for (place, uncertain) in partitions.ceiling(&bound)? {
             let (position, key) = match place {
@@ -369,6 +424,10 @@ impl SsTableReader {
         }
         Ok(None)
     }
+}
+
+fn no_index() -> SsTableError {
+    SsTableError::Invalid("the SSTable was opened without its index".into())
 }
 
 fn source(
@@ -464,7 +523,9 @@ impl Scanner {
         let index = if self.range.filter == ClusteringFilter::all() {
             RowIndex::None
         } else {
-            self.reader.locate(&key)?.map_or(RowIndex::None, |(_, index)| index)
+            self.reader
+                .locate(&key)?
+                .map_or(RowIndex::None, |(_, index)| index)
         };
         let place = RowsPlace {
             reader: Arc::clone(&self.reader),

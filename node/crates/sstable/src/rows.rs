@@ -3,9 +3,9 @@
 //! Range deletions that are open where a slice starts or ends are given bounds at the slice's own,
 //! as Cassandra's `AbstractSSTableIterator` and its BTI subclasses do.
 
+use crate::big::{ListedBlock, block_at, blocks_up_to};
 use crate::data::DataCursor;
 use crate::error::Result;
-use crate::big::{ListedBlock, block_at, blocks_up_to};
 use crate::index::{BlocksDescending, RowBlock, clustering_bytes};
 use crate::reader::SsTableReader;
 use helenus_rows::clustering::compare_prefixes;
@@ -73,7 +73,10 @@ pub(crate) enum RowIndex {
 /// Blocks of rows in descending order.
 enum Blocks {
     Trie(BlocksDescending),
-    List { blocks: Arc<Vec<ListedBlock>>, left: usize },
+    List {
+        blocks: Arc<Vec<ListedBlock>>,
+        left: usize,
+    },
 }
 
 impl Blocks {
@@ -81,7 +84,9 @@ impl Blocks {
         match self {
             Self::Trie(trie) => trie.next(reader.rows_file()?),
             Self::List { blocks, left } => {
-                let Some(at) = left.checked_sub(1) else { return Ok(None) };
+                let Some(at) = left.checked_sub(1) else {
+                    return Ok(None);
+                };
                 *left = at;
                 Ok(block_at(blocks, at))
             }
@@ -144,16 +149,23 @@ impl RowsPlace {
             RowIndex::Trie(root) => {
                 let bytes = clustering_bytes(bound.kind, &bound.values, columns);
                 let version = self.reader.header().version;
-                Some(Blocks::Trie(BlocksDescending::new(self.reader.rows_file()?, *root, &bytes, version)?))
+                Some(Blocks::Trie(BlocksDescending::new(
+                    self.reader.rows_file()?,
+                    *root,
+                    &bytes,
+                    version,
+                )?))
             }
-            RowIndex::List(blocks) => {
-                Some(Blocks::List { blocks: Arc::clone(blocks), left: blocks_up_to(blocks, bound, columns) })
-            }
+            RowIndex::List(blocks) => Some(Blocks::List {
+                blocks: Arc::clone(blocks),
+                left: blocks_up_to(blocks, bound, columns),
+            }),
         })
     }
 
     fn block_of(&self, bound: &ClusteringBound) -> Result<Option<RowBlock>> {
-        self.blocks_from(bound)?.map_or(Ok(None), |mut blocks| blocks.next(&self.reader))
+        self.blocks_from(bound)?
+            .map_or(Ok(None), |mut blocks| blocks.next(&self.reader))
     }
 }
 
@@ -208,7 +220,10 @@ impl ForwardRows {
         }
         if let Some(block) = self.place.block_of(&slice.start)? {
             let target = self.place.start + block.offset;
-            let here = self.pending.as_ref().map_or(self.place.cursor.position(), |(position, _)| *position);
+            let here = self
+                .pending
+                .as_ref()
+                .map_or(self.place.cursor.position(), |(position, _)| *position);
             if target > here && !self.ended {
                 self.pending = None;
                 self.open = block.open;
@@ -366,7 +381,11 @@ impl ReversedRows {
     /// Loads the next lower block; `false` when there is none.
     fn next_block(&mut self, slice: &Slice, last: bool) -> Result<bool> {
         let reader = &self.place.reader;
-        let Some(block) = self.blocks.as_mut().map_or(Ok(None), |blocks| blocks.next(reader))? else {
+        let Some(block) = self
+            .blocks
+            .as_mut()
+            .map_or(Ok(None), |blocks| blocks.next(reader))?
+        else {
             return Ok(false);
         };
         let start = self.place.start + block.offset;

@@ -106,8 +106,8 @@ pub struct Statistics {
     pub header: HeaderComponent,
 }
 
-fn is_ma_or_later(version: FileVersion, first: &[u8; 2]) -> bool {
-    version.0[0] == b'd' || version.0 >= *first
+fn is_at_least(version: FileVersion, first: [u8; 2]) -> bool {
+    version.0[0] == b'd' || version.0 >= first
 }
 
 fn fixed_lengths(types: &[String]) -> Result<Vec<Option<usize>>, CodecError> {
@@ -193,7 +193,7 @@ impl Stats {
 
     fn decode(reader: &mut Reader, version: FileVersion) -> Result<Self, CodecError> {
         let modern = version.rows().unsigned_deletion_times;
-        let checked = is_ma_or_later(version, b"na");
+        let checked = is_at_least(version, *b"na");
         let partition_sizes = EstimatedHistogram::decode(reader)?;
         let cells_per_partition = EstimatedHistogram::decode(reader)?;
         let upper = CommitLogPosition::decode(reader)?;
@@ -220,19 +220,19 @@ impl Stats {
         } else {
             (
                 Vec::new(),
-                decode_legacy_bounds(reader, is_ma_or_later(version, b"md"))?,
+                decode_legacy_bounds(reader, is_at_least(version, *b"md"))?,
             )
         };
         let has_legacy_counter_shards = reader.u8()? != 0;
         let total_columns = reader.i64()?;
         let total_rows = reader.i64()?;
-        let lower = if is_ma_or_later(version, b"mb") {
+        let lower = if is_at_least(version, *b"mb") {
             CommitLogPosition::decode(reader)?
         } else {
             CommitLogPosition::NONE
         };
         let mut commit_log_intervals = Vec::new();
-        if is_ma_or_later(version, b"mc") {
+        if is_at_least(version, *b"mc") {
             for _ in 0..reader.u32()? {
                 commit_log_intervals.push((
                     CommitLogPosition::decode(reader)?,
@@ -247,8 +247,9 @@ impl Stats {
         } else {
             None
         };
-        let is_transient = checked && reader.u8()? != 0;
-        let has_host = is_ma_or_later(version, b"nb") || version.0 == *b"me";
+        // Builds before 4.0 wrote `na` without this flag.
+        let is_transient = checked && !reader.is_empty() && reader.u8()? != 0;
+        let has_host = is_at_least(version, *b"nb") || version.0 == *b"me";
         let originating_host_id = if has_host {
             optional_uuid(reader)?
         } else {
@@ -395,7 +396,7 @@ impl Statistics {
 
     /// Reads a file's content.
     pub fn decode(content: &Bytes, version: FileVersion, path: &Path) -> Result<Self> {
-        let checked = is_ma_or_later(version, b"na");
+        let checked = is_at_least(version, *b"na");
         let broken = |offset: usize, reason: &str| corrupt(path, offset as u64, reason);
         let toc = component_positions(content, checked, path)?;
         let component = |ordinal: u32| -> Result<(usize, Reader)> {

@@ -1,6 +1,8 @@
 //! What is written is read back: whole, by key, by slice, in reverse, by range; and broken files
 //! are errors.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use bytes::Bytes;
 use helenus_rows::deletion::NO_DELETION_TIME;
 use helenus_rows::{

@@ -42,13 +42,25 @@ pub struct Version {
 
 impl Version {
     /// Messaging version 12 (Cassandra 4.x, and 5.0 with `storage_compatibility_mode: CASSANDRA_4`).
-    pub const MESSAGING_12: Self = Self { unsigned_deletion_times: false, sstable: false };
+    pub const MESSAGING_12: Self = Self {
+        unsigned_deletion_times: false,
+        sstable: false,
+    };
     /// Messaging version 13 (Cassandra 5.0).
-    pub const MESSAGING_13: Self = Self { unsigned_deletion_times: true, sstable: false };
+    pub const MESSAGING_13: Self = Self {
+        unsigned_deletion_times: true,
+        sstable: false,
+    };
     /// SSTable versions `ma` to `nc`.
-    pub const SSTABLE_NB: Self = Self { unsigned_deletion_times: false, sstable: true };
+    pub const SSTABLE_NB: Self = Self {
+        unsigned_deletion_times: false,
+        sstable: true,
+    };
     /// SSTable versions `oa` and `da`.
-    pub const SSTABLE_OA: Self = Self { unsigned_deletion_times: true, sstable: true };
+    pub const SSTABLE_OA: Self = Self {
+        unsigned_deletion_times: true,
+        sstable: true,
+    };
 
     /// The version of a messaging version number, if it is one that this node speaks.
     pub fn of_messaging(number: u32) -> Option<Self> {

@@ -115,17 +115,17 @@ pub(super) fn vint32(reader: &mut Reader) -> Result<i32, CodecError> {
 /// Collects [`EncodingStats`].
 #[derive(Debug, Clone, Copy)]
 pub struct StatsCollector {
-    min_timestamp: TimestampMicros,
-    min_local_deletion_time: NowInSeconds,
-    min_ttl: i32,
+    timestamp: TimestampMicros,
+    deletion_time: NowInSeconds,
+    ttl: i32,
 }
 
 impl Default for StatsCollector {
     fn default() -> Self {
         Self {
-            min_timestamp: i64::MAX,
-            min_local_deletion_time: i64::MAX,
-            min_ttl: i32::MAX,
+            timestamp: i64::MAX,
+            deletion_time: i64::MAX,
+            ttl: i32::MAX,
         }
     }
 }
@@ -134,9 +134,9 @@ impl StatsCollector {
     /// Takes in a deletion.
     pub fn deletion(&mut self, deletion: DeletionTime) {
         if !deletion.is_live() {
-            self.min_timestamp = self.min_timestamp.min(deletion.marked_for_delete_at);
-            self.min_local_deletion_time = self
-                .min_local_deletion_time
+            self.timestamp = self.timestamp.min(deletion.marked_for_delete_at);
+            self.deletion_time = self
+                .deletion_time
                 .min(deletion.local_deletion_time);
         }
     }
@@ -146,21 +146,21 @@ impl StatsCollector {
         if liveness.is_empty() {
             return;
         }
-        self.min_timestamp = self.min_timestamp.min(liveness.timestamp);
+        self.timestamp = self.timestamp.min(liveness.timestamp);
         if liveness.is_expiring() {
-            self.min_ttl = self.min_ttl.min(liveness.ttl);
-            self.min_local_deletion_time = self
-                .min_local_deletion_time
+            self.ttl = self.ttl.min(liveness.ttl);
+            self.deletion_time = self
+                .deletion_time
                 .min(liveness.local_expiration_time);
         }
     }
 
     /// Takes in a cell.
     pub fn cell(&mut self, cell: &Cell) {
-        self.min_timestamp = self.min_timestamp.min(cell.timestamp);
-        self.min_local_deletion_time = self.min_local_deletion_time.min(cell.local_deletion_time);
+        self.timestamp = self.timestamp.min(cell.timestamp);
+        self.deletion_time = self.deletion_time.min(cell.local_deletion_time);
         if cell.is_expiring() {
-            self.min_ttl = self.min_ttl.min(cell.ttl);
+            self.ttl = self.ttl.min(cell.ttl);
         }
     }
 
@@ -197,20 +197,20 @@ impl StatsCollector {
     pub fn stats(&self) -> EncodingStats {
         let none = EncodingStats::NONE;
         EncodingStats {
-            min_timestamp: if matches!(self.min_timestamp, i64::MAX | NO_TIMESTAMP) {
+            min_timestamp: if matches!(self.timestamp, i64::MAX | NO_TIMESTAMP) {
                 none.min_timestamp
             } else {
-                self.min_timestamp
+                self.timestamp
             },
-            min_local_deletion_time: if self.min_local_deletion_time == NO_DELETION_TIME {
+            min_local_deletion_time: if self.deletion_time == NO_DELETION_TIME {
                 none.min_local_deletion_time
             } else {
-                self.min_local_deletion_time
+                self.deletion_time
             },
-            min_ttl: if self.min_ttl == i32::MAX {
+            min_ttl: if self.ttl == i32::MAX {
                 NO_TTL
             } else {
-                self.min_ttl
+                self.ttl
             },
         }
     }

@@ -179,7 +179,7 @@ fn encode_body(
         let column = &columns[*at];
         match data {
             ColumnData::Simple(cell) if !column.multi_cell => {
-                encode_cell(cell, column, liveness, header, out)?
+                encode_cell(cell, column, liveness, header, out)?;
             }
             ColumnData::Complex(complex) if column.multi_cell => {
                 if flags & HAS_COMPLEX_DELETION != 0 {

@@ -262,7 +262,7 @@ fn unsigned(bytes: &[u8]) -> u64 {
 fn twelve_bits(bytes: &[u8], index: usize) -> Option<u64> {
     let at = index * 3 / 2;
     let pair = (u16::from(*bytes.get(at)?) << 8) | u16::from(*bytes.get(at + 1)?);
-    Some(u64::from(if index % 2 == 0 {
+    Some(u64::from(if index.is_multiple_of(2) {
         pair >> 4
     } else {
         pair & 0xfff

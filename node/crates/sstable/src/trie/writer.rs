@@ -24,7 +24,7 @@ struct Node<P> {
     payload: Option<P>,
     file_position: Option<u64>,
     branch_size: u64,
-    node_size: u64,
+    own_size: u64,
     out_of_page_in_branch: bool,
     out_of_page_children: bool,
 }
@@ -37,14 +37,14 @@ impl<P: Payload> Node<P> {
             payload: None,
             file_position: None,
             branch_size: 0,
-            node_size: 0,
+            own_size: 0,
             out_of_page_in_branch: false,
             out_of_page_children: true,
         }
     }
 
     fn total(&self) -> u64 {
-        self.branch_size + self.node_size
+        self.branch_size + self.own_size
     }
 
     /// The largest distance to a child if this node were at `position`.
@@ -87,7 +87,7 @@ impl<P: Payload> Node<P> {
     fn finalize(&mut self, position: u64) {
         self.file_position = Some(position);
         self.branch_size = 0;
-        self.node_size = 0;
+        self.own_size = 0;
         self.out_of_page_in_branch = false;
         self.out_of_page_children = false;
         self.children = Vec::new();
@@ -104,7 +104,7 @@ impl<P: Payload> Node<P> {
             self.branch_size = size;
         }
         if self.out_of_page_children || self.out_of_page_in_branch {
-            self.node_size = self.size_at(position + self.branch_size);
+            self.own_size = self.size_at(position + self.branch_size);
         }
         self.total()
     }
@@ -198,18 +198,18 @@ impl<P: Payload> Node<P> {
         self.branch_size = 0;
         self.out_of_page_children = true;
         self.out_of_page_in_branch = false;
-        self.node_size = self.size_at(out.position());
+        self.own_size = self.size_at(out.position());
         Ok(())
     }
 
     /// All children are there: sizes the node, writes its children if it does not fit a page.
     fn complete(&mut self, out: &mut FileWriter) -> Result<()> {
         self.branch_size = self.children.iter().map(Self::total).sum();
-        let node_size = self.size_at(out.position());
-        if node_size + self.branch_size >= PAGE_SIZE {
+        let own_size = self.size_at(out.position());
+        if own_size + self.branch_size >= PAGE_SIZE {
             return self.lay_out_children(out);
         }
-        self.node_size = node_size;
+        self.own_size = own_size;
         self.out_of_page_children = self
             .children
             .iter()
@@ -295,7 +295,7 @@ impl<P: Payload> TrieWriter<P> {
             }
             if root.total() > out.bytes_left_in_page() {
                 root.lay_out_children(out)?;
-                if root.node_size > out.bytes_left_in_page() {
+                if root.own_size > out.bytes_left_in_page() {
                     out.pad_to_page()?;
                     root.recalculate(out.position());
                 }
