@@ -18,7 +18,7 @@ fn unhex(text: &str) -> Bytes {
 }
 
 fn is_hex(text: &str) -> bool {
-    text.len() % 2 == 0 && text.bytes().all(|b| b.is_ascii_hexdigit())
+    text.len().is_multiple_of(2) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 /// Decodes and encodes; `None` when it does not read as that opcode with those flags to its end.

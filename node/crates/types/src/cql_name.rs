@@ -316,6 +316,9 @@ impl Parser<'_> {
             }
             "vector" => {
                 let element = Arc::new(self.parse()?.freeze());
+                if *element == CqlType::Empty {
+                    return Err(self.error("a vector may not hold empty values"));
+                }
                 self.expect(b',')?;
                 self.skip_blank();
                 let dimension = self.word().parse().ok().filter(|d: &u32| *d > 0);

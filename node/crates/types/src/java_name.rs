@@ -376,6 +376,10 @@ impl<'a> Parser<'a> {
     fn vector(&mut self) -> Result<CqlType, TypeNameError> {
         self.expect(b'(')?;
         let element = Arc::new(self.parse()?.0.freeze());
+        if *element == CqlType::Empty {
+            // Elements without bytes would put no bound on the dimension.
+            return Err(self.error("a vector may not hold empty values"));
+        }
         self.skip_blank_and_comma();
         let dimension = self.identifier().parse().ok().filter(|d: &u32| *d > 0);
         self.expect(b')')?;
