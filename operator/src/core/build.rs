@@ -241,12 +241,17 @@ pub struct Shared {
     pub nodes: Service,
     /// What clients connect to.
     pub cql: Service,
-    /// One voluntary loss at a time.
+    /// One voluntary loss at a time. Kubernetes counts `maxUnavailable` only for controllers with a
+    /// `scale` subresource, so it is said as all members but one and follows their number.
     pub budget: PodDisruptionBudget,
 }
 
-/// Builds the shared objects.
-pub fn shared(cluster: &ClusterObject, spec: &ValidatedCluster) -> Result<Shared, BuildError> {
+/// Builds the shared objects for a ring of so many members.
+pub fn shared(
+    cluster: &ClusterObject,
+    spec: &ValidatedCluster,
+    members: usize,
+) -> Result<Shared, BuildError> {
     let meta = |name: &str| {
         json!({ "name": name, "namespace": cluster.namespace, "labels": labels(&cluster.name),
                 "ownerReferences": cluster_owner(cluster) })
@@ -273,7 +278,7 @@ pub fn shared(cluster: &ClusterObject, spec: &ValidatedCluster) -> Result<Shared
         budget: object(
             "PodDisruptionBudget",
             json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta(&cluster.name),
-                    "spec": { "maxUnavailable": 1, "selector": { "matchLabels": selector(&cluster.name) } } }),
+                    "spec": { "minAvailable": members.saturating_sub(1), "selector": { "matchLabels": selector(&cluster.name) } } }),
         )?,
     })
 }

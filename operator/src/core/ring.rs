@@ -54,6 +54,15 @@ fn sees(from: &NodeReport, host_id: &str, name: &str) -> Result<(), NotYet> {
     }
 }
 
+/// Nodes that cannot be witnesses of anything: those whose volume is lost, and `also`.
+pub fn lost_members<'a>(world: &'a World, also: Option<&'a str>) -> Vec<&'a str> {
+    let lost = world
+        .nodes
+        .values()
+        .filter(|node| world.volume_loss(node).is_some());
+    lost.map(|node| node.name.as_str()).chain(also).collect()
+}
+
 /// A node is a member as seen by itself and by every ready node, and sees them too.
 pub fn joined_everywhere(world: &World, node: &NodeObject, without: &[&str]) -> Result<(), NotYet> {
     let (own, host_id) = member(world, node)?;

@@ -289,7 +289,15 @@ impl Context {
         if world.cluster.terminating || !world.cluster.finalizer {
             return Ok(());
         }
-        let shared = build::shared(&world.cluster, spec)?;
+        let shared = build::shared(
+            &world.cluster,
+            spec,
+            world
+                .nodes
+                .values()
+                .filter(|node| node.status.joined)
+                .count(),
+        )?;
         let now = self.clock.now_ms();
         let known = self
             .memory()

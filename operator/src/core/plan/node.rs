@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use helenus_crds::names;
 use k8s_openapi::jiff::SignedDuration;
 
+use super::super::ring;
 use super::super::status::node_status;
 use super::super::world::{Claim, NodeObject, Pod, World};
 use super::{Plan, Step};
@@ -61,6 +62,11 @@ fn claim(world: &World, node: &NodeObject, plan: &mut Plan) {
         None if claim.terminating => {
             plan.notice(true, "ClaimTerminating", format!("{name} is being deleted; {} waits for it to be gone", node.name));
         }
+        None if is_leftover(world, node, claim) => plan.steps.push(Step::DeleteClaim {
+            claim: claim.name.clone(),
+            uid: claim.uid.clone(),
+            why: "it was made for an earlier node of this name that never was a member".to_owned(),
+        }),
         None if !may_take(node, claim) => plan.notice(
             true,
             "NameTaken",
@@ -79,6 +85,19 @@ fn claim(world: &World, node: &NodeObject, plan: &mut Plan) {
             ),
         );
     }
+}
+
+/// The claim was made for an earlier node of this name, by an operator that wrote too late. It holds
+/// no member's data if it names no host id and no ready node knows a member that is no known node's.
+fn is_leftover(world: &World, node: &NodeObject, claim: &Claim) -> bool {
+    let earlier = claim.node_uid.as_ref().is_some_and(|uid| *uid != node.uid);
+    let ringed = world.cluster.status.cluster_id.is_some();
+    let idle = !world.pods.contains_key(&node.name);
+    earlier
+        && ringed
+        && idle
+        && claim.host_id.is_none()
+        && ring::no_strangers(world, &ring::lost_members(world, Some(&node.name))).is_ok()
 }
 
 /// The claim says whose data it holds, so that it is recognized when every other object is gone.

@@ -225,7 +225,7 @@ fn scale_up_on(world: &World, spec: &ValidatedCluster, node: &NodeObject, plan: 
         lost_on_its_way(world, node, plan);
         return;
     }
-    match ring::joined_everywhere(world, node, &lost_members(world)) {
+    match ring::joined_everywhere(world, node, &ring::lost_members(world, None)) {
         Ok(()) => plan.change = Some(Change::Finish { cluster_id: None }),
         Err(_)
             if !node.status.joined
@@ -251,7 +251,7 @@ fn replace_on(world: &World, operation: &Operation, node: &NodeObject, plan: &mu
         .replaces
         .as_ref()
         .and_then(|old| world.nodes.get(old));
-    let gone = lost_members(world);
+    let gone = ring::lost_members(world, None);
     let lost = world.volume_loss(node).is_some();
     if lost && (old.is_none() || !node.status.joined) {
         lost_on_its_way(world, node, plan);
@@ -270,16 +270,6 @@ fn replace_on(world: &World, operation: &Operation, node: &NodeObject, plan: &mu
             plan,
         ),
     }
-}
-
-/// Nodes that cannot be witnesses of anything, because their volume is lost.
-fn lost_members(world: &World) -> Vec<&str> {
-    world
-        .nodes
-        .values()
-        .filter(|node| world.volume_loss(node).is_some())
-        .map(|node| node.name.as_str())
-        .collect()
 }
 
 /// Takes a node apart that is not, or no longer, in the ring: object, Pod, then (only when every
@@ -317,8 +307,7 @@ fn release(world: &World, old: &NodeObject, why: &str, plan: &mut Plan) {
         ));
         return;
     }
-    let mut without = lost_members(world);
-    without.push(&old.name);
+    let without = ring::lost_members(world, Some(&old.name));
     let forgotten = match &old.status.host_id {
         Some(host_id) => ring::host_id_gone(world, host_id, &without),
         None => ring::no_strangers(world, &without),
