@@ -129,10 +129,10 @@ proptest! {
             frames.feed(&noise);
             while matches!(frames.next_frame(), Ok(Some(_))) {}
         }
-        let _ = (Initiate::decode(&noise), Accept::decode(&noise), Message::decode(&mut Reader::copied(&noise)));
+        drop((Initiate::decode(&noise), Accept::decode(&noise), Message::decode(&mut Reader::copied(&noise))));
         for verb in Verb::ALL {
             for version in [MessagingVersion::V12, MessagingVersion::V13] {
-                let _ = GossipMessage::decode(*verb, Bytes::from(noise.clone()), version);
+                drop(GossipMessage::decode(*verb, Bytes::from(noise.clone()), version));
             }
         }
     }
@@ -149,10 +149,10 @@ proptest! {
             }
             bytes
         };
-        let _ = Message::decode(&mut Reader::copied(&mutate(original.encode().unwrap())));
+        drop(Message::decode(&mut Reader::copied(&mutate(original.encode().unwrap()))));
         let ack = GossipMessage::Ack2 { states };
         let payload = ack.encode(MessagingVersion::V13).unwrap();
-        let _ = GossipMessage::decode(Verb::GossipDigestAck2, mutate(payload.to_vec()).into(), MessagingVersion::V13);
+        drop(GossipMessage::decode(Verb::GossipDigestAck2, mutate(payload.to_vec()).into(), MessagingVersion::V13));
     }
 
     #[test]

@@ -153,7 +153,7 @@ mod tests {
         let mut detector = FailureDetector::new(DEFAULT_PHI_THRESHOLD);
         assert!(detector.begin_round(Duration::from_secs(1)));
         assert!(detector.begin_round(Duration::from_secs(2)));
-        assert!(!detector.begin_round(Duration::from_secs(60)));
+        assert!(!detector.begin_round(Duration::from_mins(1)));
         assert!(!detector.begin_round(Duration::from_secs(61)));
         assert!(detector.begin_round(Duration::from_secs(65)));
     }

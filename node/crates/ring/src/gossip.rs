@@ -504,3 +504,6 @@ fn pick(among: &[Endpoint], entropy: &dyn Entropy) -> Option<Endpoint> {
 fn chance(entropy: &dyn Entropy, part: usize, whole: usize) -> bool {
     part > 0 && (part >= whole || entropy.below(whole) < part)
 }
+
+#[cfg(test)]
+mod tests;

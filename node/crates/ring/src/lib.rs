@@ -29,4 +29,4 @@ pub use replication::{
 pub use seeds::{SeedAnswer, SeedName, StartDecision, StartFacts};
 pub use status::Status;
 pub use tokens::{Allocation, allocate};
-pub use topology::{Fetch, Life, LifeAction, LifeSettings, Replaced, next_generation};
+pub use topology::{Fetch, FetchPlan, Life, LifeAction, LifeSettings, Replaced, next_generation};

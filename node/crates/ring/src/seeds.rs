@@ -366,7 +366,7 @@ mod tests {
                 StartDecision::Rejoin {
                     peers: peers.iter().copied().map(endpoint).collect()
                 }
-            )
+            );
         };
         assert!(matches!(
             check(None, true, &shadow(&[], &[]), 0),

@@ -21,6 +21,9 @@ const TRIED_EIGHTHS: [u128; 5] = [2, 3, 4, 5, 6];
 /// How often all tokens of a node are moved to better places, where there are such.
 const REFINEMENTS: usize = 2;
 
+/// In larger rings one node's tokens matter too little for it to be worth the time.
+const REFINED_TOKENS: usize = 1024;
+
 /// What is to be allocated.
 #[derive(Debug, Clone, Copy)]
 pub struct Allocation<'a> {
@@ -186,7 +189,12 @@ impl Group {
             self.ring.insert(at, me);
             positions.push(at);
         }
-        for _ in 0..REFINEMENTS {
+        let refinements = if self.ring.len() <= REFINED_TOKENS {
+            REFINEMENTS
+        } else {
+            0
+        };
+        for _ in 0..refinements {
             for position in &mut positions {
                 let before = self.imbalance(factor, me, count, count);
                 self.ring.remove(position);

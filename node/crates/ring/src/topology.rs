@@ -15,11 +15,11 @@
 
 mod plan;
 
-pub use plan::{Fetch, PlanError, fetches};
+pub use plan::{Fetch, FetchPlan, PlanError, fetches};
 
 use crate::gossip::{GossipAction, Gossiper, Moment};
 use crate::membership::{Member, members_of_shadow};
-use crate::replication::{RingNode, RingSnapshot, Role};
+use crate::replication::{RingNode, RingSnapshot, Role, TokenRange};
 use crate::seeds::{SeedAnswer, StartDecision, StartFacts, decide};
 use crate::status::Status;
 use crate::tokens::{Allocation, allocate};
@@ -106,6 +106,14 @@ pub enum LifeAction {
     FetchSchema(Vec<Endpoint>),
     /// Stream these ranges to this node, then call [`Life::streams_done`] or [`Life::streams_failed`].
     Stream(Vec<Fetch>),
+    /// Log loudly: the only copy of these ranges was on the dead node that is replaced. Always comes
+    /// before what follows from it.
+    Lost {
+        /// The keyspace.
+        keyspace: String,
+        /// The ranges.
+        ranges: Vec<TokenRange>,
+    },
     /// Store that this node is a member (`bootstrapped`).
     StoreMember,
     /// Open CQL: this node is NORMAL.
@@ -489,21 +497,42 @@ impl Life {
         if !schema {
             return self.wait("waiting for the ring's schema".to_owned());
         }
-        if !self.settings.stream {
-            return self.finish(gossiper);
+        if self.settings.stream {
+            self.begin_streams(gossiper, keyspaces, &others)
+        } else {
+            self.finish(gossiper)
         }
+    }
+
+    fn begin_streams(
+        &mut self,
+        gossiper: &mut Gossiper,
+        keyspaces: &[(String, Replication)],
+        others: &[Member],
+    ) -> Vec<LifeAction> {
         let joining = self.as_ring_node(gossiper.generation());
-        let before = RingSnapshot::new(me, others.iter().filter_map(RingNode::of_member));
-        match fetches(&before, &joining, keyspaces, &|endpoint| {
+        let before = RingSnapshot::new(
+            self.settings.me,
+            others.iter().filter_map(RingNode::of_member),
+        );
+        let plan = match fetches(&before, &joining, keyspaces, &|endpoint| {
             gossiper.is_alive(endpoint)
         }) {
-            Ok(fetches) if fetches.is_empty() => self.finish(gossiper),
-            Ok(fetches) => {
-                self.phase = Phase::Streaming;
-                vec![LifeAction::Stream(fetches)]
-            }
-            Err(error) => self.wait(format!("cannot stream: {error}")),
+            Ok(plan) => plan,
+            Err(error) => return self.wait(format!("cannot stream: {error}")),
+        };
+        let mut actions: Vec<LifeAction> = plan
+            .lost
+            .into_iter()
+            .map(|(keyspace, ranges)| LifeAction::Lost { keyspace, ranges })
+            .collect();
+        if plan.fetches.is_empty() {
+            actions.extend(self.finish(gossiper));
+        } else {
+            self.phase = Phase::Streaming;
+            actions.push(LifeAction::Stream(plan.fetches));
         }
+        actions
     }
 
     fn as_ring_node(&self, generation: i32) -> RingNode {

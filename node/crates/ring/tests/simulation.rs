@@ -217,7 +217,7 @@ impl World {
                 LifeAction::StoreGeneration(generation) => disk.generation = *generation,
                 LifeAction::StoreMember => disk.member = true,
                 LifeAction::Stop(reason) => {
-                    assert_eq!(reason, "", "seed {}: {at} stopped", self.seed)
+                    assert_eq!(reason, "", "seed {}: {at} stopped", self.seed);
                 }
                 _ => {}
             }
@@ -299,21 +299,21 @@ impl World {
     }
 }
 
-fn service(is_seed: bool, seeds: &[u8]) -> Option<SeedAnswer> {
-    Some(SeedAnswer::Service {
+fn service(is_seed: bool, seeds: &[u8]) -> SeedAnswer {
+    SeedAnswer::Service {
         is_seed,
         seeds: seeds.iter().copied().map(endpoint).collect(),
-    })
+    }
 }
 
 /// A ring of `count` nodes that came one after the other.
 fn grown(seed: u64, count: u8) -> World {
     let mut world = World::new(seed);
     world.loss_percent = 10;
-    world.start(1, 1, service(true, &[]));
+    world.start(1, 1, Some(service(true, &[])));
     world.run(3);
     for n in 2..=count {
-        world.start(n, n, service(false, &[1]));
+        world.start(n, n, Some(service(false, &[1])));
     }
     // one joins at a time, each after the ring delay
     world.run(u64::from(count) * 40);
@@ -339,10 +339,10 @@ fn a_ring_grows_splits_and_heals() {
 #[test]
 fn twenty_nodes_see_each_other() {
     let mut world = World::new(77);
-    world.start(1, 1, service(true, &[]));
+    world.start(1, 1, Some(service(true, &[])));
     world.run(3);
     for n in 2..=20 {
-        world.start(n, n, service(false, &[1, 2]));
+        world.start(n, n, Some(service(false, &[1, 2])));
         // as saved members, so that all come at once
         world.run(1);
     }

@@ -53,10 +53,9 @@ fn check(
                 .collect(),
         })
         .collect();
-    assert_eq!(plan, expected);
+    assert_eq!(plan.fetches, expected);
+    assert!(plan.lost.is_empty());
 }
-
-use crate::replication::TokenRange;
 
 #[test]
 fn ranges_come_from_those_who_lose_them() {
@@ -92,8 +91,18 @@ fn a_replacement_fetches_from_the_living() {
         &[(1, &[(100, 200)]), (2, &[(0, 100)])],
     );
     let ring = RingSnapshot::new(endpoint(4), three);
-    let error = fetches(&ring, &new, &keyspaces(1), &|e| *e != endpoint(3)).unwrap_err();
+    let error = fetches(&ring, &new, &keyspaces(2), &|e| *e == endpoint(1)).unwrap_err();
     assert!(matches!(error, PlanError::NoSource { .. }), "{error}");
+    // the only copy is gone: said, and no reason to wait for ever
+    let plan = fetches(&ring, &new, &keyspaces(1), &|e| *e != endpoint(3)).unwrap();
+    assert_eq!(
+        plan.lost["ks"],
+        [TokenRange {
+            after: Token(100),
+            up_to: Token(200)
+        }]
+    );
+    assert!(plan.fetches.is_empty());
 }
 
 /// Nodes whose messages arrive at once.
@@ -248,7 +257,7 @@ fn found_join_replace_rejoin() {
     assert!(!world.nodes[first].0.is_alive(&endpoint(3)));
     let dead_tokens = world.nodes[third].1.tokens().to_vec();
     let fourth = world.start(4, |settings| {
-        settings.replaces = Some(Replaced::At(endpoint(3)))
+        settings.replaces = Some(Replaced::At(endpoint(3)));
     });
     world.run(20);
     assert!(
@@ -292,7 +301,7 @@ fn a_live_node_cannot_be_replaced() {
     world.start(1, |_| {});
     world.run(2);
     let second = world.start(2, |settings| {
-        settings.replaces = Some(Replaced::Host(HostId(Uuid::from_u128(1))))
+        settings.replaces = Some(Replaced::Host(HostId(Uuid::from_u128(1))));
     });
     world.run(10);
     assert!(
