@@ -158,7 +158,8 @@ fn validate_timeuuid(bytes: &[u8]) -> Result<(), ValueError> {
             bytes.len()
         ))),
         Some(byte) => check(byte & 0xf0 == 0x10, || {
-            "Invalid version for TimeUUID type.".to_owned()
+            // Cassandra names the first half byte, not the version.
+            format!("Invalid version for TimeUUID type: 0x{:x}", bytes[0] >> 4)
         }),
     }
 }
