@@ -5,6 +5,9 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::statement::Consistency;
 use scylla::statement::unprepared::Statement;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Rows that are written and read.
@@ -18,8 +21,17 @@ const ROWS: &[(&str, &str)] = &[
 /// What was done, statement by statement, for people.
 pub type Transcript = Vec<String>;
 
-/// Runs the session against nodes given as `address:port`, with `replicas` copies in a data center.
-pub fn run(nodes: &[String], datacenter: &str, replicas: usize) -> Result<Transcript> {
+/// Where the nodes are.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    /// Addresses to connect to.
+    pub addresses: Vec<SocketAddr>,
+    /// Addresses as nodes tell them, and where these are found from here; empty when they are the same.
+    pub translation: BTreeMap<SocketAddr, SocketAddr>,
+}
+
+/// Runs the session, with `replicas` copies in a data center.
+pub fn run(nodes: &Nodes, datacenter: &str, replicas: usize) -> Result<Transcript> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -32,13 +44,19 @@ pub fn run(nodes: &[String], datacenter: &str, replicas: usize) -> Result<Transc
     })
 }
 
-async fn session(nodes: &[String], datacenter: &str, replicas: usize) -> Result<Transcript> {
-    let session = SessionBuilder::new()
-        .known_nodes(nodes)
-        .connection_timeout(Duration::from_secs(10))
+async fn session(nodes: &Nodes, datacenter: &str, replicas: usize) -> Result<Transcript> {
+    let mut builder = SessionBuilder::new()
+        .known_nodes_addr(&nodes.addresses)
+        .connection_timeout(Duration::from_secs(10));
+    if !nodes.translation.is_empty() {
+        let rules: HashMap<SocketAddr, SocketAddr> =
+            nodes.translation.clone().into_iter().collect();
+        builder = builder.address_translator(Arc::new(rules));
+    }
+    let session = builder
         .build()
         .await
-        .with_context(|| format!("connect to {}", nodes.join(", ")))?;
+        .with_context(|| format!("connect to {:?}", nodes.addresses))?;
     let mut transcript = Transcript::new();
     let keyspace = format!(
         "CREATE KEYSPACE IF NOT EXISTS troy WITH replication = \

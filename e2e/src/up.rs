@@ -1,15 +1,17 @@
 //! `cargo xtask up`: from nothing to rows read back through CQL, in steps that can all be repeated.
 
+use crate::first_session::{self, Nodes};
 use crate::image::{self, Part, TAG};
 use crate::kubernetes::access::Access;
+use crate::kubernetes::forward::{self, Forward};
 use crate::kubernetes::{Region, Settings};
+use crate::paths;
 use crate::progress::{self, Look, Step, say};
-use crate::{first_session, paths};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +19,8 @@ use std::time::Duration;
 const NAMESPACE: &str = "helenus-system";
 /// Name of the Helm release, and of its Deployment.
 const RELEASE: &str = "helenus-operator";
+/// Where nodes speak CQL.
+const CQL_PORT: u16 = 9042;
 /// How long a cluster may take until all its nodes are ready.
 const LIMIT: Duration = Duration::from_mins(10);
 
@@ -303,29 +307,26 @@ impl Cluster {
     /// Runs the first session and prints what a person wants to see.
     fn show(&self, access: &Access, region: Option<&Region>) -> Result<()> {
         let pods = access.get(["pods", "-l", &self.selector])?;
-        let addresses: Vec<String> = items(&pods)
-            .filter_map(|pod| pod["status"]["podIP"].as_str())
-            .map(|ip| format!("{ip}:9042"))
-            .collect();
-        let first = items(&pods)
-            .find_map(|pod| pod["metadata"]["name"].as_str())
-            .context("the cluster has no pod")?;
-        let reachable = addresses.iter().all(|address| reaches(address));
-        if reachable {
-            say("first CQL session");
-            for line in first_session::run(&addresses, &self.datacenter, self.nodes.min(3))? {
-                println!("cqlsh> {line}");
-            }
-        } else if region.is_some() {
-            bail!(
-                "the pods are ready, but their CQL port cannot be reached from here: {}",
-                addresses.join(", ")
-            );
-        } else {
-            say(
-                "this machine cannot reach the pods' addresses, so there is no first session from here",
-            );
+        let mut found = Vec::new();
+        for pod in items(&pods) {
+            let name = pod["metadata"]["name"]
+                .as_str()
+                .context("a pod lacks a name")?;
+            let ip: IpAddr = pod["status"]["podIP"]
+                .as_str()
+                .context("a pod lacks an address")?
+                .parse()?;
+            found.push((name.to_owned(), ip));
         }
+        let (first, address) = found.first().cloned().context("the cluster has no pod")?;
+        let direct = found
+            .iter()
+            .all(|(_, ip)| reaches(SocketAddr::new(*ip, CQL_PORT)));
+        ensure!(
+            direct || region.is_none(),
+            "the pods are ready, but their CQL port {CQL_PORT} cannot be reached from here: {found:?}"
+        );
+        self.first_session(access, &found, direct)?;
         println!();
         print!(
             "{}",
@@ -334,22 +335,18 @@ impl Cluster {
         println!();
         print!(
             "{}",
-            access.exec(first, &["/helenus", "nodetool", "status"])?
+            access.exec(&first, &["/helenus", "nodetool", "status"])?
         );
         println!();
-        if let (true, Some(address)) = (reachable, addresses.first()) {
-            let host = address.trim_end_matches(":9042");
-            println!("Connect:  cqlsh {host}          (pip install cqlsh)");
+        let words = access.kubectl_words();
+        if direct {
+            println!("Connect:  cqlsh {address}          (pip install cqlsh)");
         } else {
             println!(
-                "Connect:  {} port-forward pod/{first} 9042:9042, then cqlsh 127.0.0.1",
-                access.kubectl_words()
+                "Connect:  {words} port-forward pod/{first} {CQL_PORT}:{CQL_PORT}, then cqlsh 127.0.0.1"
             );
         }
-        println!(
-            "Look:     {} get cassandraclusters,cassandranodes,pods",
-            access.kubectl_words()
-        );
+        println!("Look:     {words} get cassandraclusters,cassandranodes,pods");
         match region {
             Some(region) => {
                 println!(
@@ -358,20 +355,40 @@ impl Cluster {
                 );
                 println!("End:      cargo xtask down");
             }
-            None => println!(
-                "End:      {} delete cassandracluster {}",
-                access.kubectl_words(),
-                self.name
-            ),
+            None => println!("End:      {words} delete cassandracluster {}", self.name),
+        }
+        Ok(())
+    }
+
+    /// Runs the first session, through forwarded ports where the pods cannot be reached directly.
+    fn first_session(
+        &self,
+        access: &Access,
+        pods: &[(String, IpAddr)],
+        direct: bool,
+    ) -> Result<()> {
+        say("first CQL session");
+        let mut forwards = Vec::new();
+        let mut nodes = Nodes::default();
+        for (name, ip) in pods {
+            if direct {
+                nodes.addresses.push(SocketAddr::new(*ip, CQL_PORT));
+            } else {
+                forwards.push(Forward::start(access, name, *ip, CQL_PORT)?);
+            }
+        }
+        nodes
+            .addresses
+            .extend(forwards.iter().map(|forward| forward.local));
+        nodes.translation = forward::translation(&forwards);
+        for line in first_session::run(&nodes, &self.datacenter, self.nodes.min(3))? {
+            println!("cqlsh> {line}");
         }
         Ok(())
     }
 }
 
-fn reaches(address: &str) -> bool {
-    let Ok(address) = address.parse::<SocketAddr>() else {
-        return false;
-    };
+fn reaches(address: SocketAddr) -> bool {
     TcpStream::connect_timeout(&address, Duration::from_secs(3)).is_ok()
 }
 

@@ -123,7 +123,7 @@ fn remove(top: &Path) -> Result<()> {
         for folder in deepest_first(top) {
             match fs::remove_dir(&folder) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    problem = Some((folder, error))
+                    problem = Some((folder, error));
                 }
                 _ => {}
             }

@@ -14,6 +14,7 @@ pub mod certificates;
 pub mod cgroup;
 pub mod command;
 pub mod control_plane;
+pub mod forward;
 pub mod layout;
 pub mod machine;
 pub mod network;

@@ -82,9 +82,9 @@ fn fingerprint(folder: &Path) -> Result<String> {
         for entry in fs::read_dir(&folder).with_context(|| format!("list {}", folder.display()))? {
             let path = entry?.path();
             if path.is_dir() {
-                folders.push(path)
+                folders.push(path);
             } else {
-                files.push(path)
+                files.push(path);
             }
         }
     }
