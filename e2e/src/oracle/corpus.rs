@@ -15,12 +15,15 @@
 //! Every file runs in a keyspace of its own, named as the file, made anew before it and in use. A statement's id is the file's
 //! name and a digest of the statement with its directives, so that inserting one does not rename the others.
 //!
+//! With `HELENUS_E2E_PRINT` set, every answer of the first database is printed.
+//!
 //! C1: a cell of a column named `ttl(…)` may differ by two seconds; everything else is compared as bytes.
 
 use super::wire::{Connection, Metadata, Outcome, Parameters, Rows, Value};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::Path;
 
 /// One statement of a corpus.
@@ -55,6 +58,15 @@ pub enum Line {
     Exact(String),
     /// Compared within two seconds.
     Seconds(String, i64),
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(text) => out.write_str(text),
+            Self::Seconds(place, seconds) => write!(out, "{place} = {seconds} s"),
+        }
+    }
 }
 
 /// A statement that the two answered differently.
@@ -110,6 +122,10 @@ impl Corpus {
             let expected = statement.run(left).with_context(|| {
                 format!("the oracle failed at {} line {}", self.name, statement.line)
             })?;
+            if std::env::var_os("HELENUS_E2E_PRINT").is_some() {
+                println!("{} (v{version}): {}", statement.id, statement.text);
+                expected.iter().for_each(|line| println!("    {line}"));
+            }
             let actual = match statement.run(right) {
                 Ok(lines) => lines,
                 Err(error) => vec![Line::Exact(format!(
@@ -299,10 +315,6 @@ pub fn difference(expected: &[Line], actual: &[Line]) -> Option<String> {
     {
         return None;
     }
-    let text = |line: &Line| match line {
-        Line::Exact(text) => text.clone(),
-        Line::Seconds(place, seconds) => format!("{place} = {seconds} s"),
-    };
     let front = expected
         .iter()
         .zip(actual)
@@ -324,7 +336,7 @@ pub fn difference(expected: &[Line], actual: &[Line]) -> Option<String> {
             lines
                 .iter()
                 .take(12)
-                .map(|line| format!("    {sign} {}", text(line))),
+                .map(|line| format!("    {sign} {}", line)),
         );
         if lines.len() > 12 {
             out.push(format!("    {sign} … {} more lines", lines.len() - 12));
