@@ -25,6 +25,7 @@ pub mod plan;
 pub mod prepared;
 mod restrictions;
 mod result;
+pub mod schema_rows;
 mod select;
 mod text;
 
