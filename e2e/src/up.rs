@@ -31,12 +31,7 @@ pub struct Options {
     #[arg(long)]
     pub context: Option<String>,
     /// Name of the local Kubernetes.
-    #[arg(
-        long,
-        env = "HELENUS_REGION",
-        default_value = "us-east",
-        conflicts_with = "context"
-    )]
+    #[arg(long, env = "HELENUS_REGION", default_value = "us-east")]
     pub region: String,
     /// Use the images in target/images as they are.
     #[arg(long)]
@@ -76,7 +71,7 @@ pub fn up(options: &Options) -> Result<()> {
 }
 
 /// Loads those images that changed since they were last loaded; returns them.
-fn provide_images(region: Option<&Region>) -> Result<Vec<Part>> {
+pub fn provide_images(region: Option<&Region>) -> Result<Vec<Part>> {
     let parts = [Part::Node, Part::Operator];
     for part in parts {
         let archive = part.archive();
@@ -129,7 +124,9 @@ fn load_if_changed(region: &Region, part: Part) -> Result<bool> {
     Ok(again)
 }
 
-fn install_operator(access: &Access, restart: bool) -> Result<()> {
+/// Installs the operator's chart or brings it up to date, and waits until the operator is ready; `restart` when the image is
+/// another one under the same name.
+pub fn install_operator(access: &Access, restart: bool) -> Result<()> {
     let step = Step::begin("installing the operator with Helm");
     let charts = paths::workspace().join("charts/helenus-operator");
     // helm installs the definitions only once and never updates them
@@ -184,11 +181,15 @@ fn install_operator(access: &Access, restart: bool) -> Result<()> {
     Ok(())
 }
 
-/// What is in the sample: one cluster.
-struct Cluster {
-    name: String,
-    datacenter: String,
-    nodes: usize,
+/// One CassandraCluster in a Kubernetes.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    /// Name of the object.
+    pub name: String,
+    /// Its data center, as CQL names it.
+    pub datacenter: String,
+    /// Nodes that it shall have.
+    pub nodes: usize,
     selector: String,
 }
 
@@ -200,38 +201,10 @@ fn apply_sample(access: &Access, sample: &Path) -> Result<Cluster> {
         .filter_map(|node| node["metadata"]["labels"]["topology.kubernetes.io/zone"].as_str())
         .collect();
     if let Some(without) = without_unknown_zones(&manifest, &zones) {
-        say(
-            "your cluster's nodes are not in the zones that the sample names: its racks may lie anywhere",
-        );
+        say("the nodes are not in the zones that the sample names: its racks may lie anywhere");
         manifest = without;
     }
-    let said = access
-        .apply(&manifest)
-        .with_context(|| format!("apply {}", sample.display()))?;
-    say(said.trim());
-    let list = access.get(["-f", &sample.display().to_string()])?;
-    let object = if list["kind"] == "List" {
-        items(&list)
-            .find(|item| item["kind"] == "CassandraCluster")
-            .cloned()
-    } else {
-        Some(list)
-    };
-    let object =
-        object.with_context(|| format!("{} holds no CassandraCluster", sample.display()))?;
-    let text = |value: &Value| {
-        value
-            .as_str()
-            .map(String::from)
-            .context("the cluster lacks a name")
-    };
-    let name = text(&object["metadata"]["name"])?;
-    Ok(Cluster {
-        selector: format!("helenus.dev/cluster={name}"),
-        datacenter: text(&object["spec"]["datacenters"][0]["name"])?,
-        nodes: usize::try_from(object["spec"]["nodes"].as_u64().unwrap_or(3))?,
-        name,
-    })
+    Cluster::apply(access, &manifest).with_context(|| format!("apply {}", sample.display()))
 }
 
 /// The manifest without the zones of its racks, if the Kubernetes has none of them.
@@ -263,6 +236,44 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
 }
 
 impl Cluster {
+    /// Applies a manifest that holds one CassandraCluster, in YAML or JSON.
+    pub fn apply(access: &Access, manifest: &str) -> Result<Self> {
+        say(access.apply(manifest)?.trim());
+        let objects = access.get_named_in(manifest)?;
+        let one = [objects.clone()];
+        let list = objects["items"].as_array().map_or(&one[..], Vec::as_slice);
+        let object = list.iter().find(|item| item["kind"] == "CassandraCluster");
+        let object = object.context("the manifest holds no CassandraCluster")?;
+        let text = |value: &Value| {
+            value
+                .as_str()
+                .map(String::from)
+                .context("the cluster lacks a name")
+        };
+        let name = text(&object["metadata"]["name"])?;
+        Ok(Self {
+            selector: format!("helenus.dev/cluster={name}"),
+            datacenter: text(&object["spec"]["datacenters"][0]["name"])?,
+            nodes: usize::try_from(object["spec"]["nodes"].as_u64().unwrap_or(3))?,
+            name,
+        })
+    }
+
+    /// Names and addresses of its pods that have one.
+    pub fn pods(&self, access: &Access) -> Result<Vec<(String, IpAddr)>> {
+        let pods = access.get(["pods", "-l", &self.selector])?;
+        let mut found = Vec::new();
+        for pod in items(&pods) {
+            let name = pod["metadata"]["name"]
+                .as_str()
+                .context("a pod lacks a name")?;
+            if let Some(ip) = pod["status"]["podIP"].as_str() {
+                found.push((name.to_owned(), ip.parse()?));
+            }
+        }
+        Ok(found)
+    }
+
     /// Restarts pods one by one after their image changed under its name.
     fn restart_old_pods(&self, access: &Access) -> Result<()> {
         let pods = access.get(["pods", "-l", &self.selector])?;
@@ -277,8 +288,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until all nodes are ready.
-    fn wait(&self, access: &Access) -> Result<()> {
+    /// Waits until all nodes are ready; on failure prints what helps to see why.
+    pub fn wait(&self, access: &Access) -> Result<()> {
         let what = format!("{} ready nodes of cluster {}", self.nodes, self.name);
         let ready = progress::wait_for(&what, LIMIT, || {
             let cluster = access.get(["cassandracluster", &self.name])?;
@@ -306,18 +317,7 @@ impl Cluster {
 
     /// Runs the first session and prints what a person wants to see.
     fn show(&self, access: &Access, region: Option<&Region>) -> Result<()> {
-        let pods = access.get(["pods", "-l", &self.selector])?;
-        let mut found = Vec::new();
-        for pod in items(&pods) {
-            let name = pod["metadata"]["name"]
-                .as_str()
-                .context("a pod lacks a name")?;
-            let ip: IpAddr = pod["status"]["podIP"]
-                .as_str()
-                .context("a pod lacks an address")?
-                .parse()?;
-            found.push((name.to_owned(), ip));
-        }
+        let found = self.pods(access)?;
         let (first, address) = found.first().cloned().context("the cluster has no pod")?;
         let direct = found
             .iter()

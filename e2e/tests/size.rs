@@ -243,7 +243,7 @@ fn files_and_functions_keep_their_sizes() {
         match listed.remove(name.as_str()) {
             None => problems.push(format!("{name} has {size} lines: split it by operation")),
             Some(allowed) if size > allowed => {
-                problems.push(format!("{name} grew from {allowed} to {size} lines"))
+                problems.push(format!("{name} grew from {allowed} to {size} lines"));
             }
             Some(allowed) if size < allowed => {
                 problems.push(format!(

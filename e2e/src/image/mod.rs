@@ -23,7 +23,7 @@ const CA_CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 const CA_INSIDE: &str = "etc/ssl/certs/ca-certificates.crt";
 
 /// What the command line says.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub struct Options {
     /// Only the node's image.
     #[arg(long)]
@@ -34,6 +34,18 @@ pub struct Options {
     /// The cargo profile; `dev` builds faster and runs slower.
     #[arg(long, env = "HELENUS_IMAGE_PROFILE", default_value = "release")]
     pub image_profile: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let image_profile =
+            std::env::var("HELENUS_IMAGE_PROFILE").unwrap_or_else(|_| "release".into());
+        Self {
+            node: false,
+            operator: false,
+            image_profile,
+        }
+    }
 }
 
 /// A package that becomes an image.

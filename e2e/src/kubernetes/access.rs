@@ -130,6 +130,13 @@ impl Access {
         process::finish(self.kubectl_command(["apply", "-f", "-"]), Some(objects))
     }
 
+    /// The objects that a manifest names, as they are in the cluster.
+    pub fn get_named_in(&self, manifest: &str) -> Result<Value> {
+        let command = self.kubectl_command(["get", "-f", "-", "-o", "json"]);
+        serde_json::from_str(&process::finish(command, Some(manifest))?)
+            .context("understand kubectl's answer")
+    }
+
     /// Runs a program in a pod.
     pub fn exec(&self, pod: &str, command: &[&str]) -> Result<String> {
         self.kubectl(["exec", pod, "--"].iter().chain(command))

@@ -18,6 +18,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/socat", "socat"),
     ("/usr/bin/openssl", "openssl"),
     ("/usr/sbin/ip", "iproute2"),
+    ("/usr/bin/pkill", "procps"),
     ("/usr/bin/nsenter", "util-linux"),
     ("/usr/sbin/losetup", "mount"),
 ];

@@ -315,7 +315,8 @@ pub fn down(regions: &[String]) -> Result<()> {
         end_region(region, &boxes)?;
     }
     let left = state::names()?;
-    if left.is_empty() {
+    // boxes without a remembered region belong to another cache folder, and so may all the rest
+    if left.is_empty() && cgroup::names().is_empty() {
         network::down_all()?;
         cgroup::remove_all()?;
         state::remove_made_folders()?;
