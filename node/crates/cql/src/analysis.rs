@@ -21,7 +21,10 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) fn new(name: impl Into<String>, cql_type: CqlType) -> Self {
-        Self { name: name.into(), cql_type }
+        Self {
+            name: name.into(),
+            cql_type,
+        }
     }
 }
 
@@ -64,13 +67,27 @@ impl<'a> Analysis<'a> {
 
     /// Gives a marker its type.
     pub(crate) fn marker(&mut self, marker: &Marker, receiver: &Receiver) -> Expr {
-        let (keyspace, table) =
-            self.table.as_ref().map_or_else(Default::default, |table| (table.keyspace.clone(), table.name.clone()));
-        let name = self.marker_names.get(marker.index).cloned().flatten().unwrap_or_else(|| receiver.name.clone());
+        let (keyspace, table) = self.table.as_ref().map_or_else(Default::default, |table| {
+            (table.keyspace.clone(), table.name.clone())
+        });
+        let name = self
+            .marker_names
+            .get(marker.index)
+            .cloned()
+            .flatten()
+            .unwrap_or_else(|| receiver.name.clone());
         if let Some(slot) = self.markers.get_mut(marker.index) {
-            *slot = Some(ColumnSpec { keyspace, table, name, cql_type: receiver.cql_type.clone() });
+            *slot = Some(ColumnSpec {
+                keyspace,
+                table,
+                name,
+                cql_type: receiver.cql_type.clone(),
+            });
         }
-        Expr::Marker { index: marker.index, cql_type: receiver.cql_type.clone() }
+        Expr::Marker {
+            index: marker.index,
+            cql_type: receiver.cql_type.clone(),
+        }
     }
 
     /// The index of a column among those fetched.
@@ -87,15 +104,22 @@ impl<'a> Analysis<'a> {
         match term {
             Term::Null => Ok(Expr::Constant(None)),
             Term::Marker(marker) => Ok(self.marker(marker, receiver)),
-            Term::Literal(kind, text) => constant(*kind, text, receiver).map(|bytes| Expr::Constant(Some(bytes))),
+            Term::Literal(kind, text) => {
+                constant(*kind, text, receiver).map(|bytes| Expr::Constant(Some(bytes)))
+            }
             Term::List(items) => self.list_literal(items, receiver),
             Term::Set(items) => self.set_literal(items, receiver),
             Term::Map(entries) => self.map_literal(entries, receiver),
             Term::Tuple(items) => self.tuple_literal(items, receiver),
             Term::UserType(fields) => self.user_type_literal(fields, receiver),
             Term::Negate(value) => {
-                if let Term::Literal(kind @ (LiteralKind::Integer | LiteralKind::Float | LiteralKind::Duration), text) = &**value {
-                    return constant(*kind, &format!("-{text}"), receiver).map(|bytes| Expr::Constant(Some(bytes)));
+                if let Term::Literal(
+                    kind @ (LiteralKind::Integer | LiteralKind::Float | LiteralKind::Duration),
+                    text,
+                ) = &**value
+                {
+                    return constant(*kind, &format!("-{text}"), receiver)
+                        .map(|bytes| Expr::Constant(Some(bytes)));
                 }
                 self.computed(term, receiver)
             }
@@ -112,7 +136,9 @@ impl<'a> Analysis<'a> {
                 other => text::term(other),
             };
             return Err(invalid!(
-                "Type error: cannot assign {what} (type {cql_type}) to {} (type {})", receiver.name, receiver.cql_type
+                "Type error: cannot assign {what} (type {cql_type}) to {} (type {})",
+                receiver.name,
+                receiver.cql_type
             ));
         }
         Ok(expr)
@@ -125,24 +151,41 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    fn items(&mut self, items: &[Term], name: &str, element: &CqlType) -> Result<Vec<Expr>, CqlError> {
+    fn items(
+        &mut self,
+        items: &[Term],
+        name: &str,
+        element: &CqlType,
+    ) -> Result<Vec<Expr>, CqlError> {
         let receiver = Receiver::new(name, element.clone());
-        items.iter().map(|item| {
-            if *item == Term::Null {
-                return Err(invalid!("null is not supported inside collections"));
-            }
-            self.term(item, &receiver)
-        }).collect()
+        items
+            .iter()
+            .map(|item| {
+                if *item == Term::Null {
+                    return Err(invalid!("null is not supported inside collections"));
+                }
+                self.term(item, &receiver)
+            })
+            .collect()
     }
 
-    fn check_items(&self, what: &str, word: &str, items: &[&Term], element: &CqlType, receiver: &Receiver) -> Result<(), CqlError> {
+    fn check_items(
+        &self,
+        what: &str,
+        word: &str,
+        items: &[&Term],
+        element: &CqlType,
+        receiver: &Receiver,
+    ) -> Result<(), CqlError> {
         for item in items {
             if **item == Term::Null {
                 return Err(invalid!("null is not supported inside collections"));
             }
             if !self.assignable(item, element) {
                 return Err(invalid!(
-                    "Invalid {what} literal for {}: {word} {} is not of type {element}", receiver.name, text::term(item)
+                    "Invalid {what} literal for {}: {word} {} is not of type {element}",
+                    receiver.name,
+                    text::term(item)
                 ));
             }
         }
@@ -153,54 +196,103 @@ impl<'a> Analysis<'a> {
         let name = format!("value({})", receiver.name);
         match &receiver.cql_type {
             CqlType::List { element, .. } => {
-                self.check_items("list", "value", &items.iter().collect::<Vec<_>>(), element, receiver)?;
+                self.check_items(
+                    "list",
+                    "value",
+                    &items.iter().collect::<Vec<_>>(),
+                    element,
+                    receiver,
+                )?;
                 Ok(Expr::List(self.items(items, &name, element)?))
             }
             CqlType::Vector { element, dimension } => {
                 if u32::try_from(items.len()) != Ok(*dimension) {
                     return Err(invalid!(
                         "Invalid vector literal for {} of type {}; expected {dimension} elements, but given {}",
-                        receiver.name, receiver.cql_type, items.len()
+                        receiver.name,
+                        receiver.cql_type,
+                        items.len()
                     ));
                 }
-                self.check_items("vector", "value", &items.iter().collect::<Vec<_>>(), element, receiver)?;
-                Ok(Expr::Vector { element: (**element).clone(), items: self.items(items, &name, element)? })
+                self.check_items(
+                    "vector",
+                    "value",
+                    &items.iter().collect::<Vec<_>>(),
+                    element,
+                    receiver,
+                )?;
+                Ok(Expr::Vector {
+                    element: (**element).clone(),
+                    items: self.items(items, &name, element)?,
+                })
             }
-            other => Err(invalid!("Invalid list literal for {} of type {other}", receiver.name)),
+            other => Err(invalid!(
+                "Invalid list literal for {} of type {other}",
+                receiver.name
+            )),
         }
     }
 
     fn set_literal(&mut self, items: &[Term], receiver: &Receiver) -> Result<Expr, CqlError> {
         let CqlType::Set { element, .. } = &receiver.cql_type else {
-            return Err(invalid!("Invalid set literal for {} of type {}", receiver.name, receiver.cql_type));
+            return Err(invalid!(
+                "Invalid set literal for {} of type {}",
+                receiver.name,
+                receiver.cql_type
+            ));
         };
-        self.check_items("set", "value", &items.iter().collect::<Vec<_>>(), element, receiver)?;
+        self.check_items(
+            "set",
+            "value",
+            &items.iter().collect::<Vec<_>>(),
+            element,
+            receiver,
+        )?;
         let name = format!("value({})", receiver.name);
-        Ok(Expr::Set { element: (**element).clone(), items: self.items(items, &name, element)? })
+        Ok(Expr::Set {
+            element: (**element).clone(),
+            items: self.items(items, &name, element)?,
+        })
     }
 
-    fn map_literal(&mut self, entries: &[(Term, Term)], receiver: &Receiver) -> Result<Expr, CqlError> {
+    fn map_literal(
+        &mut self,
+        entries: &[(Term, Term)],
+        receiver: &Receiver,
+    ) -> Result<Expr, CqlError> {
         match &receiver.cql_type {
-            CqlType::Set { element, .. } if entries.is_empty() => {
-                Ok(Expr::Set { element: (**element).clone(), items: Vec::new() })
-            }
+            CqlType::Set { element, .. } if entries.is_empty() => Ok(Expr::Set {
+                element: (**element).clone(),
+                items: Vec::new(),
+            }),
             CqlType::Udt(user_type) if entries.is_empty() => {
-                Ok(Expr::Fields(vec![Expr::Constant(None); user_type.fields.len()]))
+                Ok(Expr::Fields(vec![
+                    Expr::Constant(None);
+                    user_type.fields.len()
+                ]))
             }
             CqlType::Map { key, value, .. } => {
                 for (k, v) in entries {
                     self.check_items("map", "key", &[k], key, receiver)?;
                     self.check_items("map", "value", &[v], value, receiver)?;
                 }
-                let key_receiver = Receiver::new(format!("key({})", receiver.name), (**key).clone());
-                let value_receiver = Receiver::new(format!("value({})", receiver.name), (**value).clone());
+                let key_receiver =
+                    Receiver::new(format!("key({})", receiver.name), (**key).clone());
+                let value_receiver =
+                    Receiver::new(format!("value({})", receiver.name), (**value).clone());
                 let mut typed = Vec::with_capacity(entries.len());
                 for (k, v) in entries {
                     typed.push((self.term(k, &key_receiver)?, self.term(v, &value_receiver)?));
                 }
-                Ok(Expr::Map { key: (**key).clone(), entries: typed })
+                Ok(Expr::Map {
+                    key: (**key).clone(),
+                    entries: typed,
+                })
             }
-            other => Err(invalid!("Invalid map literal for {} of type {other}", receiver.name)),
+            other => Err(invalid!(
+                "Invalid map literal for {} of type {other}",
+                receiver.name
+            )),
         }
     }
 
@@ -209,31 +301,55 @@ impl<'a> Analysis<'a> {
             if let [only] = items {
                 return self.term(only, receiver);
             }
-            return Err(invalid!("Invalid tuple type literal for {} of type {}", receiver.name, receiver.cql_type));
+            return Err(invalid!(
+                "Invalid tuple type literal for {} of type {}",
+                receiver.name,
+                receiver.cql_type
+            ));
         };
         if items.len() > types.len() {
             return Err(invalid!(
                 "Invalid tuple literal for {}: too many elements. Type {} expects {} but got {}",
-                receiver.name, receiver.cql_type, types.len(), items.len()
+                receiver.name,
+                receiver.cql_type,
+                types.len(),
+                items.len()
             ));
         }
         let mut fields = Vec::with_capacity(items.len());
         for (at, (item, cql_type)) in items.iter().zip(types.iter()).enumerate() {
             if !self.assignable(item, cql_type) {
-                return Err(invalid!("Invalid tuple literal for {}: component {at} is not of type {cql_type}", receiver.name));
+                return Err(invalid!(
+                    "Invalid tuple literal for {}: component {at} is not of type {cql_type}",
+                    receiver.name
+                ));
             }
-            fields.push(self.term(item, &Receiver::new(format!("{}[{at}]", receiver.name), cql_type.clone()))?);
+            fields.push(self.term(
+                item,
+                &Receiver::new(format!("{}[{at}]", receiver.name), cql_type.clone()),
+            )?);
         }
         Ok(Expr::Fields(fields))
     }
 
-    fn user_type_literal(&mut self, given: &[(String, Term)], receiver: &Receiver) -> Result<Expr, CqlError> {
+    fn user_type_literal(
+        &mut self,
+        given: &[(String, Term)],
+        receiver: &Receiver,
+    ) -> Result<Expr, CqlError> {
         let CqlType::Udt(user_type) = &receiver.cql_type else {
-            return Err(invalid!("Invalid user type literal for {} of type {}", receiver.name, receiver.cql_type));
+            return Err(invalid!(
+                "Invalid user type literal for {} of type {}",
+                receiver.name,
+                receiver.cql_type
+            ));
         };
         for (name, _) in given {
             if !user_type.fields.iter().any(|field| field.0 == *name) {
-                return Err(invalid!("Unknown field '{name}' in value of user defined type {}", user_type.name));
+                return Err(invalid!(
+                    "Unknown field '{name}' in value of user defined type {}",
+                    user_type.name
+                ));
             }
         }
         let mut fields = Vec::with_capacity(user_type.fields.len());
@@ -244,10 +360,14 @@ impl<'a> Analysis<'a> {
             };
             if !self.assignable(value, cql_type) {
                 return Err(invalid!(
-                    "Invalid user type literal for {}: field {name} is not of type {cql_type}", receiver.name
+                    "Invalid user type literal for {}: field {name} is not of type {cql_type}",
+                    receiver.name
                 ));
             }
-            fields.push(self.term(value, &Receiver::new(format!("{}.{name}", receiver.name), cql_type.clone()))?);
+            fields.push(self.term(
+                value,
+                &Receiver::new(format!("{}.{name}", receiver.name), cql_type.clone()),
+            )?);
         }
         Ok(Expr::Fields(fields))
     }
@@ -257,25 +377,43 @@ impl<'a> Analysis<'a> {
         match (term, target) {
             (Term::Null | Term::Marker(_), _) => true,
             (Term::Literal(kind, _), _) => literal_suits(*kind, target),
-            (Term::List(items), CqlType::List { element, .. }) => items.iter().all(|item| self.assignable(item, element)),
+            (Term::List(items), CqlType::List { element, .. }) => {
+                items.iter().all(|item| self.assignable(item, element))
+            }
             (Term::List(items), CqlType::Vector { element, dimension }) => {
-                u32::try_from(items.len()) == Ok(*dimension) && items.iter().all(|item| self.assignable(item, element))
+                u32::try_from(items.len()) == Ok(*dimension)
+                    && items.iter().all(|item| self.assignable(item, element))
             }
-            (Term::Set(items), CqlType::Set { element, .. }) => items.iter().all(|item| self.assignable(item, element)),
+            (Term::Set(items), CqlType::Set { element, .. }) => {
+                items.iter().all(|item| self.assignable(item, element))
+            }
             (Term::Map(entries), CqlType::Set { .. } | CqlType::Udt(_)) => entries.is_empty(),
-            (Term::Map(entries), CqlType::Map { key, value, .. }) => {
-                entries.iter().all(|(k, v)| self.assignable(k, key) && self.assignable(v, value))
-            }
+            (Term::Map(entries), CqlType::Map { key, value, .. }) => entries
+                .iter()
+                .all(|(k, v)| self.assignable(k, key) && self.assignable(v, value)),
             (Term::Tuple(items), CqlType::Tuple(types)) => {
-                items.len() <= types.len() && items.iter().zip(types.iter()).all(|(item, t)| self.assignable(item, t))
+                items.len() <= types.len()
+                    && items
+                        .iter()
+                        .zip(types.iter())
+                        .all(|(item, t)| self.assignable(item, t))
             }
-            (Term::Tuple(items), other) => matches!(&items[..], [only] if self.assignable(only, other)),
-            (Term::UserType(fields), CqlType::Udt(user_type)) => fields.iter().all(|(name, value)| {
-                user_type.fields.iter().any(|(field, t)| field == name && self.assignable(value, t))
-            }),
+            (Term::Tuple(items), other) => {
+                matches!(&items[..], [only] if self.assignable(only, other))
+            }
+            (Term::UserType(fields), CqlType::Udt(user_type)) => {
+                fields.iter().all(|(name, value)| {
+                    user_type
+                        .fields
+                        .iter()
+                        .any(|(field, t)| field == name && self.assignable(value, t))
+                })
+            }
             (Term::List(_) | Term::Set(_) | Term::Map(_) | Term::UserType(_), _) => false,
             (Term::Negate(value), _) => self.assignable(value, target),
-            (other, _) => self.type_of(other, Some(target)).is_none_or(|found| assignable_type(&found, target)),
+            (other, _) => self
+                .type_of(other, Some(target))
+                .is_none_or(|found| assignable_type(&found, target)),
         }
     }
 
@@ -295,10 +433,16 @@ impl<'a> Analysis<'a> {
     }
 
     /// A term with its own type; `wanted` helps where several would do.
-    pub(crate) fn infer(&mut self, term: &Term, wanted: Option<&CqlType>) -> Result<(Expr, CqlType), CqlError> {
+    pub(crate) fn infer(
+        &mut self,
+        term: &Term,
+        wanted: Option<&CqlType>,
+    ) -> Result<(Expr, CqlType), CqlError> {
         match term {
             Term::Column(name) => self.column(name),
-            Term::CountStar => self.aggregate(functions::Aggregate::CountRows, None, CqlType::BigInt),
+            Term::CountStar => {
+                self.aggregate(functions::Aggregate::CountRows, None, CqlType::BigInt)
+            }
             Term::Literal(kind, text) => {
                 let cql_type = match wanted {
                     Some(wanted) if literal_suits(*kind, wanted) => wanted.clone(),
@@ -310,7 +454,10 @@ impl<'a> Analysis<'a> {
             Term::Hint(raw, value) => {
                 let cql_type = self.resolve_type(raw)?;
                 if !self.assignable(value, &cql_type) {
-                    return Err(invalid!("Cannot cast value {} to type {cql_type}", text::term(value)));
+                    return Err(invalid!(
+                        "Cannot cast value {} to type {cql_type}",
+                        text::term(value)
+                    ));
                 }
                 let receiver = Receiver::new(text::term(value), cql_type.clone());
                 Ok((self.term(value, &receiver)?, cql_type))
@@ -321,7 +468,9 @@ impl<'a> Analysis<'a> {
                 Ok((Expr::Call(Arc::new(function), vec![expr]), target.clone()))
             }
             Term::Function(name, arguments) => functions::resolve(self, name, arguments, wanted),
-            Term::Arithmetic(operator, left, right) => functions::arithmetic(self, *operator, left, right, wanted),
+            Term::Arithmetic(operator, left, right) => {
+                functions::arithmetic(self, *operator, left, right, wanted)
+            }
             Term::Negate(value) => {
                 let (expr, cql_type) = self.infer(value, wanted)?;
                 let function = functions::negate(&cql_type)?;
@@ -331,10 +480,17 @@ impl<'a> Analysis<'a> {
             Term::Field(value, field) => self.field(value, field),
             Term::Element(value, key) => self.element(value, key),
             Term::Range(value, from, to) => self.range(value, from.as_deref(), to.as_deref()),
-            Term::Null | Term::Marker(_) | Term::List(_) | Term::Set(_) | Term::Map(_) | Term::Tuple(_) | Term::UserType(_) => {
+            Term::Null
+            | Term::Marker(_)
+            | Term::List(_)
+            | Term::Set(_)
+            | Term::Map(_)
+            | Term::Tuple(_)
+            | Term::UserType(_) => {
                 let Some(wanted) = wanted.cloned().or_else(|| self.guess(term)) else {
                     return Err(invalid!(
-                        "Cannot infer type for term {} in selection clause (try using a cast to force a type)", text::term(term)
+                        "Cannot infer type for term {} in selection clause (try using a cast to force a type)",
+                        text::term(term)
                     ));
                 };
                 let receiver = Receiver::new(text::term(term), wanted.clone());
@@ -345,10 +501,20 @@ impl<'a> Analysis<'a> {
 
     /// The type of a literal collection whose elements have types of their own.
     fn guess(&self, term: &Term) -> Option<CqlType> {
-        let of = |items: &[Term]| items.iter().find_map(|item| self.type_of(item, None).or_else(|| self.guess(item)));
+        let of = |items: &[Term]| {
+            items
+                .iter()
+                .find_map(|item| self.type_of(item, None).or_else(|| self.guess(item)))
+        };
         Some(match term {
-            Term::List(items) => CqlType::List { element: Arc::new(of(items)?), frozen: false },
-            Term::Set(items) => CqlType::Set { element: Arc::new(of(items)?), frozen: false },
+            Term::List(items) => CqlType::List {
+                element: Arc::new(of(items)?),
+                frozen: false,
+            },
+            Term::Set(items) => CqlType::Set {
+                element: Arc::new(of(items)?),
+                frozen: false,
+            },
             Term::Map(entries) => {
                 let (key, value) = entries.first()?;
                 CqlType::Map {
@@ -357,27 +523,42 @@ impl<'a> Analysis<'a> {
                     frozen: false,
                 }
             }
-            Term::Tuple(items) => {
-                CqlType::Tuple(items.iter().map(|item| of(std::slice::from_ref(item))).collect::<Option<Vec<_>>>()?.into())
-            }
+            Term::Tuple(items) => CqlType::Tuple(
+                items
+                    .iter()
+                    .map(|item| of(std::slice::from_ref(item)))
+                    .collect::<Option<Vec<_>>>()?
+                    .into(),
+            ),
             _ => return None,
         })
     }
 
     fn column(&mut self, name: &str) -> Result<(Expr, CqlType), CqlError> {
-        let table = self.table.clone().filter(|_| self.selecting).ok_or_else(|| invalid!("Undefined column name {name}"))?;
+        let table = self
+            .table
+            .clone()
+            .filter(|_| self.selecting)
+            .ok_or_else(|| invalid!("Undefined column name {name}"))?;
         let column = column_of(&table, name)?;
         Ok((Expr::Column(self.fetch(column.id)), column.cql_type.clone()))
     }
 
     pub(crate) fn aggregate(
-        &mut self, function: functions::Aggregate, argument: Option<&Term>, result: CqlType,
+        &mut self,
+        function: functions::Aggregate,
+        argument: Option<&Term>,
+        result: CqlType,
     ) -> Result<(Expr, CqlType), CqlError> {
         if !self.selecting {
-            return Err(invalid!("aggregation function are not supported in the where clause"));
+            return Err(invalid!(
+                "aggregation function are not supported in the where clause"
+            ));
         }
         if self.in_aggregate {
-            return Err(invalid!("aggregate functions cannot be used as arguments of aggregate functions"));
+            return Err(invalid!(
+                "aggregate functions cannot be used as arguments of aggregate functions"
+            ));
         }
         let (mut expr, mut argument_type) = (None, CqlType::BigInt);
         if let Some(argument) = argument {
@@ -388,40 +569,88 @@ impl<'a> Analysis<'a> {
             expr = Some(typed);
             argument_type = cql_type;
         }
-        self.aggregates.push(AggregateCall { function, argument: expr, argument_type });
+        self.aggregates.push(AggregateCall {
+            function,
+            argument: expr,
+            argument_type,
+        });
         Ok((Expr::Aggregate(self.aggregates.len() - 1), result))
     }
 
-    fn cell_fact(&mut self, fact: crate::ast::CellFact, of: &Term) -> Result<(Expr, CqlType), CqlError> {
+    fn cell_fact(
+        &mut self,
+        fact: crate::ast::CellFact,
+        of: &Term,
+    ) -> Result<(Expr, CqlType), CqlError> {
         use crate::ast::CellFact;
         let Term::Column(name) = of else {
-            return Err(CqlError::unsupported(&format!("{} of a part of a column", fact.name())));
+            return Err(CqlError::unsupported(&format!(
+                "{} of a part of a column",
+                fact.name()
+            )));
         };
-        let table = self.table.clone().ok_or_else(|| invalid!("Undefined column name {name}"))?;
+        let table = self
+            .table
+            .clone()
+            .ok_or_else(|| invalid!("Undefined column name {name}"))?;
         let column = column_of(&table, name)?;
-        if matches!(column.kind, helenus_schema::ColumnKind::PartitionKey | helenus_schema::ColumnKind::Clustering) {
-            return Err(invalid!("Cannot use selection function {} on PRIMARY KEY part {name}", fact.name()));
+        if matches!(
+            column.kind,
+            helenus_schema::ColumnKind::PartitionKey | helenus_schema::ColumnKind::Clustering
+        ) {
+            return Err(invalid!(
+                "Cannot use selection function {} on PRIMARY KEY part {name}",
+                fact.name()
+            ));
         }
-        let simple = if fact == CellFact::Ttl { CqlType::Int } else { CqlType::BigInt };
+        let simple = if fact == CellFact::Ttl {
+            CqlType::Int
+        } else {
+            CqlType::BigInt
+        };
         let multi_cell = column.cql_type.is_multi_cell();
         let result = if multi_cell && fact != CellFact::MaxWriteTime {
-            CqlType::List { element: Arc::new(simple), frozen: false }
+            CqlType::List {
+                element: Arc::new(simple),
+                frozen: false,
+            }
         } else {
             simple
         };
-        Ok((Expr::Fact { fact, column: self.fetch(column.id), multi_cell }, result))
+        Ok((
+            Expr::Fact {
+                fact,
+                column: self.fetch(column.id),
+                multi_cell,
+            },
+            result,
+        ))
     }
 
     fn field(&mut self, value: &Term, field: &str) -> Result<(Expr, CqlType), CqlError> {
         let (expr, cql_type) = self.infer(value, None)?;
         let CqlType::Udt(user_type) = &cql_type else {
-            return Err(invalid!("Invalid field selection: {} of type {cql_type} is not a user type", text::term(value)));
+            return Err(invalid!(
+                "Invalid field selection: {} of type {cql_type} is not a user type",
+                text::term(value)
+            ));
         };
-        let index = user_type.fields.iter().position(|entry| entry.0 == field).ok_or_else(|| {
-            invalid!("{cql_type} of type {} has no field {field}", user_type.name)
-        })?;
+        let index = user_type
+            .fields
+            .iter()
+            .position(|entry| entry.0 == field)
+            .ok_or_else(|| {
+                invalid!("{cql_type} of type {} has no field {field}", user_type.name)
+            })?;
         let result = user_type.fields[index].1.clone();
-        Ok((Expr::Field { value: Box::new(expr), user_type: Arc::clone(user_type), index }, result))
+        Ok((
+            Expr::Field {
+                value: Box::new(expr),
+                user_type: Arc::clone(user_type),
+                index,
+            },
+            result,
+        ))
     }
 
     fn element(&mut self, value: &Term, key: &Term) -> Result<(Expr, CqlType), CqlError> {
@@ -429,24 +658,57 @@ impl<'a> Analysis<'a> {
         let (key_type, result) = match &collection {
             CqlType::Map { key, value, .. } => ((**key).clone(), (**value).clone()),
             CqlType::Set { element, .. } => ((**element).clone(), (**element).clone()),
-            other => return Err(invalid!("Invalid element selection: {} is of type {other} is not a collection", text::term(value))),
+            other => {
+                return Err(invalid!(
+                    "Invalid element selection: {} is of type {other} is not a collection",
+                    text::term(value)
+                ));
+            }
         };
         let receiver = Receiver::new(format!("key({})", text::term(value)), key_type);
         let key = Box::new(self.term(key, &receiver)?);
-        Ok((Expr::Element { value: Box::new(expr), collection, key }, result))
+        Ok((
+            Expr::Element {
+                value: Box::new(expr),
+                collection,
+                key,
+            },
+            result,
+        ))
     }
 
-    fn range(&mut self, value: &Term, from: Option<&Term>, to: Option<&Term>) -> Result<(Expr, CqlType), CqlError> {
+    fn range(
+        &mut self,
+        value: &Term,
+        from: Option<&Term>,
+        to: Option<&Term>,
+    ) -> Result<(Expr, CqlType), CqlError> {
         let (expr, collection) = self.infer(value, None)?;
         let key_type = match &collection {
             CqlType::Map { key, .. } => (**key).clone(),
             CqlType::Set { element, .. } => (**element).clone(),
-            other => return Err(invalid!("Slice selection is not allowed on {} of type {other}", text::term(value))),
+            other => {
+                return Err(invalid!(
+                    "Slice selection is not allowed on {} of type {other}",
+                    text::term(value)
+                ));
+            }
         };
         let receiver = Receiver::new(format!("key({})", text::term(value)), key_type);
-        let mut bound = |term: Option<&Term>| term.map(|term| self.term(term, &receiver).map(Box::new)).transpose();
+        let mut bound = |term: Option<&Term>| {
+            term.map(|term| self.term(term, &receiver).map(Box::new))
+                .transpose()
+        };
         let (from, to) = (bound(from)?, bound(to)?);
-        Ok((Expr::Range { value: Box::new(expr), collection: collection.clone(), from, to }, collection))
+        Ok((
+            Expr::Range {
+                value: Box::new(expr),
+                collection: collection.clone(),
+                from,
+                to,
+            },
+            collection,
+        ))
     }
 
     /// A written type with names resolved.
@@ -457,54 +719,108 @@ impl<'a> Analysis<'a> {
 }
 
 /// The column of a table, or Cassandra's error.
-pub(crate) fn column_of<'t>(table: &'t TableMetadata, name: &str) -> Result<&'t helenus_schema::Column, CqlError> {
+pub(crate) fn column_of<'t>(
+    table: &'t TableMetadata,
+    name: &str,
+) -> Result<&'t helenus_schema::Column, CqlError> {
     table.column(name).ok_or_else(|| {
-        invalid!("Undefined column name {} in table {}.{}", helenus_types::cql_name::quote_name(name), table.keyspace, table.name)
+        invalid!(
+            "Undefined column name {} in table {}.{}",
+            helenus_types::cql_name::quote_name(name),
+            table.keyspace,
+            table.name
+        )
     })
 }
 
 /// A written type, resolved in a keyspace.
-pub(crate) fn resolve_type(raw: &RawType, schema: &Schema, keyspace: Option<&str>) -> Result<CqlType, CqlError> {
-    resolve_type_with(raw, keyspace, &|keyspace, name| schema.keyspace(keyspace)?.types.get(name).cloned())
+pub(crate) fn resolve_type(
+    raw: &RawType,
+    schema: &Schema,
+    keyspace: Option<&str>,
+) -> Result<CqlType, CqlError> {
+    resolve_type_with(raw, keyspace, &|keyspace, name| {
+        schema.keyspace(keyspace)?.types.get(name).cloned()
+    })
 }
 
 /// A written type, with user types found by `find(keyspace, name)`.
 pub(crate) fn resolve_type_with(
-    raw: &RawType, keyspace: Option<&str>, find: &dyn Fn(&str, &str) -> Option<Arc<UserType>>,
+    raw: &RawType,
+    keyspace: Option<&str>,
+    find: &dyn Fn(&str, &str) -> Option<Arc<UserType>>,
 ) -> Result<CqlType, CqlError> {
     let again = |raw: &RawType| resolve_type_with(raw, keyspace, find);
-    let element = |raw: &RawType, whole: &dyn Fn(CqlType) -> CqlType| -> Result<Arc<CqlType>, CqlError> {
-        let inner = again(raw)?;
-        if inner == CqlType::Counter {
-            return Err(invalid!("Counters are not allowed inside collections: {}", whole(inner)));
-        }
-        if inner.is_multi_cell() {
-            let kind = if matches!(inner, CqlType::Udt(_)) { "UDTs" } else { "collections" };
-            return Err(invalid!("Non-frozen {kind} are not allowed inside collections: {}", whole(inner)));
-        }
-        Ok(Arc::new(inner))
-    };
+    let element =
+        |raw: &RawType, whole: &dyn Fn(CqlType) -> CqlType| -> Result<Arc<CqlType>, CqlError> {
+            let inner = again(raw)?;
+            if inner == CqlType::Counter {
+                return Err(invalid!(
+                    "Counters are not allowed inside collections: {}",
+                    whole(inner)
+                ));
+            }
+            if inner.is_multi_cell() {
+                let kind = if matches!(inner, CqlType::Udt(_)) {
+                    "UDTs"
+                } else {
+                    "collections"
+                };
+                return Err(invalid!(
+                    "Non-frozen {kind} are not allowed inside collections: {}",
+                    whole(inner)
+                ));
+            }
+            Ok(Arc::new(inner))
+        };
     Ok(match raw {
         RawType::Native(native) => native.clone(),
-        RawType::List(of) => {
-            CqlType::List { element: element(of, &|inner| CqlType::List { element: Arc::new(inner), frozen: false })?, frozen: false }
-        }
+        RawType::List(of) => CqlType::List {
+            element: element(of, &|inner| CqlType::List {
+                element: Arc::new(inner),
+                frozen: false,
+            })?,
+            frozen: false,
+        },
         RawType::Set(of) => {
-            let element = element(of, &|inner| CqlType::Set { element: Arc::new(inner), frozen: false })?;
+            let element = element(of, &|inner| CqlType::Set {
+                element: Arc::new(inner),
+                frozen: false,
+            })?;
             if *element == CqlType::Duration {
-                return Err(invalid!("Durations are not allowed inside sets: set<duration>"));
+                return Err(invalid!(
+                    "Durations are not allowed inside sets: set<duration>"
+                ));
             }
-            CqlType::Set { element, frozen: false }
+            CqlType::Set {
+                element,
+                frozen: false,
+            }
         }
         RawType::Map(key, value) => {
             let value_text = again(value)?;
-            let shown = |key: CqlType| CqlType::Map { key: Arc::new(key), value: Arc::new(value_text.clone()), frozen: false };
+            let shown = |key: CqlType| CqlType::Map {
+                key: Arc::new(key),
+                value: Arc::new(value_text.clone()),
+                frozen: false,
+            };
             let key = element(key, &shown)?;
             if *key == CqlType::Duration {
-                return Err(invalid!("Durations are not allowed as map keys: {}", shown(CqlType::Duration)));
+                return Err(invalid!(
+                    "Durations are not allowed as map keys: {}",
+                    shown(CqlType::Duration)
+                ));
             }
-            let shown = |value: CqlType| CqlType::Map { key: Arc::clone(&key), value: Arc::new(value), frozen: false };
-            CqlType::Map { value: element(value, &shown)?, key: Arc::clone(&key), frozen: false }
+            let shown = |value: CqlType| CqlType::Map {
+                key: Arc::clone(&key),
+                value: Arc::new(value),
+                frozen: false,
+            };
+            CqlType::Map {
+                value: element(value, &shown)?,
+                key: Arc::clone(&key),
+                frozen: false,
+            }
         }
         RawType::Tuple(items) => {
             let mut types = Vec::with_capacity(items.len());
@@ -517,28 +833,45 @@ pub(crate) fn resolve_type_with(
             }
             CqlType::Tuple(types.into())
         }
-        RawType::Vector(of, dimension) => CqlType::Vector { element: Arc::new(again(of)?.freeze()), dimension: *dimension },
+        RawType::Vector(of, dimension) => CqlType::Vector {
+            element: Arc::new(again(of)?.freeze()),
+            dimension: *dimension,
+        },
         RawType::Frozen(of) => match &**of {
             RawType::Native(native) => {
-                return Err(invalid!("frozen<> is only allowed on collections, tuples, and user-defined types (got {native})"));
+                return Err(invalid!(
+                    "frozen<> is only allowed on collections, tuples, and user-defined types (got {native})"
+                ));
             }
             // what a frozen collection holds is frozen with it
-            RawType::List(inner) => CqlType::List { element: Arc::new(again(inner)?.freeze()), frozen: true },
-            RawType::Set(inner) => CqlType::Set { element: Arc::new(again(inner)?.freeze()), frozen: true },
-            RawType::Map(key, value) => {
-                CqlType::Map { key: Arc::new(again(key)?.freeze()), value: Arc::new(again(value)?.freeze()), frozen: true }
-            }
+            RawType::List(inner) => CqlType::List {
+                element: Arc::new(again(inner)?.freeze()),
+                frozen: true,
+            },
+            RawType::Set(inner) => CqlType::Set {
+                element: Arc::new(again(inner)?.freeze()),
+                frozen: true,
+            },
+            RawType::Map(key, value) => CqlType::Map {
+                key: Arc::new(again(key)?.freeze()),
+                value: Arc::new(again(value)?.freeze()),
+                frozen: true,
+            },
             other => again(other)?.freeze(),
         },
         RawType::User(name) => {
             if name.keyspace.is_some() && name.keyspace.as_deref() != keyspace {
                 return Err(invalid!(
                     "Statement on keyspace {} cannot refer to a user type in keyspace {}; user types can only be used in the keyspace they are defined in",
-                    keyspace.unwrap_or_default(), name.keyspace.as_deref().unwrap_or_default()
+                    keyspace.unwrap_or_default(),
+                    name.keyspace.as_deref().unwrap_or_default()
                 ));
             }
             let keyspace = keyspace.unwrap_or_default();
-            CqlType::Udt(find(keyspace, &name.name).ok_or_else(|| invalid!("Unknown type {keyspace}.{}", name.name))?)
+            CqlType::Udt(
+                find(keyspace, &name.name)
+                    .ok_or_else(|| invalid!("Unknown type {keyspace}.{}", name.name))?,
+            )
         }
         RawType::Custom(class) => CqlType::from_java_name(class)
             .map_err(|error| CqlError::Syntax(format!("Cannot parse type {class}: {error}")))?,
@@ -552,18 +885,36 @@ pub(crate) fn assignable_type(from: &CqlType, to: &CqlType) -> bool {
     }
     matches!(
         (from, to),
-        (CqlType::Ascii, CqlType::Text) | (CqlType::TimeUuid, CqlType::Uuid) | (CqlType::Counter, CqlType::BigInt)
-            | (CqlType::BigInt, CqlType::Counter | CqlType::Timestamp) | (_, CqlType::Blob)
+        (CqlType::Ascii, CqlType::Text)
+            | (CqlType::TimeUuid, CqlType::Uuid)
+            | (CqlType::Counter, CqlType::BigInt)
+            | (CqlType::BigInt, CqlType::Counter | CqlType::Timestamp)
+            | (_, CqlType::Blob)
     ) && !(matches!(to, CqlType::Blob) && !matches!(from, CqlType::Custom(_)))
 }
 
 fn literal_suits(kind: LiteralKind, target: &CqlType) -> bool {
     use CqlType as T;
     match kind {
-        LiteralKind::String => matches!(target, T::Ascii | T::Text | T::Inet | T::Date | T::Time | T::Timestamp | T::Custom(_)),
+        LiteralKind::String => matches!(
+            target,
+            T::Ascii | T::Text | T::Inet | T::Date | T::Time | T::Timestamp | T::Custom(_)
+        ),
         LiteralKind::Integer => matches!(
             target,
-            T::BigInt | T::Counter | T::Date | T::Decimal | T::Double | T::Duration | T::Float | T::Int | T::SmallInt | T::Time | T::Timestamp | T::TinyInt | T::VarInt
+            T::BigInt
+                | T::Counter
+                | T::Date
+                | T::Decimal
+                | T::Double
+                | T::Duration
+                | T::Float
+                | T::Int
+                | T::SmallInt
+                | T::Time
+                | T::Timestamp
+                | T::TinyInt
+                | T::VarInt
         ),
         LiteralKind::Float => matches!(target, T::Decimal | T::Double | T::Float),
         LiteralKind::Boolean => *target == T::Boolean,
@@ -588,13 +939,24 @@ fn preferred_type(kind: LiteralKind, text: &str) -> CqlType {
 }
 
 /// The bytes of a literal for its receiver.
-pub(crate) fn constant(kind: LiteralKind, text: &str, receiver: &Receiver) -> Result<Bytes, CqlError> {
+pub(crate) fn constant(
+    kind: LiteralKind,
+    text: &str,
+    receiver: &Receiver,
+) -> Result<Bytes, CqlError> {
     if !literal_suits(kind, &receiver.cql_type) {
         return Err(invalid!(
-            "Invalid {} constant ({text}) for \"{}\" of type {}", kind.word(), receiver.name, receiver.cql_type
+            "Invalid {} constant ({text}) for \"{}\" of type {}",
+            kind.word(),
+            receiver.name,
+            receiver.cql_type
         ));
     }
-    let text = if kind == LiteralKind::Hex { text.get(2..).unwrap_or_default() } else { text };
+    let text = if kind == LiteralKind::Hex {
+        text.get(2..).unwrap_or_default()
+    } else {
+        text
+    };
     let bytes = receiver.cql_type.parse_plain(text)?;
     Ok(bytes)
 }

@@ -188,14 +188,41 @@ pub enum InValues {
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Relation {
-    Column { column: String, comparison: Comparison, value: Term },
-    In { column: String, values: InValues },
-    Tuple { columns: Vec<String>, comparison: Comparison, value: Term },
-    TupleIn { columns: Vec<String>, values: InValues },
-    Token { columns: Vec<String>, comparison: Comparison, value: Term },
-    MapEntry { column: String, key: Term, comparison: Comparison, value: Term },
-    IsNotNull { column: String },
-    CustomIndex { index: String },
+    Column {
+        column: String,
+        comparison: Comparison,
+        value: Term,
+    },
+    In {
+        column: String,
+        values: InValues,
+    },
+    Tuple {
+        columns: Vec<String>,
+        comparison: Comparison,
+        value: Term,
+    },
+    TupleIn {
+        columns: Vec<String>,
+        values: InValues,
+    },
+    Token {
+        columns: Vec<String>,
+        comparison: Comparison,
+        value: Term,
+    },
+    MapEntry {
+        column: String,
+        key: Term,
+        comparison: Comparison,
+        value: Term,
+    },
+    IsNotNull {
+        column: String,
+    },
+    CustomIndex {
+        index: String,
+    },
 }
 
 /// `USING TTL … AND TIMESTAMP …`.
@@ -351,9 +378,19 @@ pub struct CreateTable {
 #[expect(missing_docs, reason = "the names say it")]
 pub enum AlterTableAction {
     /// Name, type, static.
-    Add { columns: Vec<(String, RawType, bool)>, if_not_exists: bool },
-    Drop { columns: Vec<String>, if_exists: bool, timestamp: Option<i64> },
-    Rename { renames: Vec<(String, String)>, if_exists: bool },
+    Add {
+        columns: Vec<(String, RawType, bool)>,
+        if_not_exists: bool,
+    },
+    Drop {
+        columns: Vec<String>,
+        if_exists: bool,
+        timestamp: Option<i64>,
+    },
+    Rename {
+        renames: Vec<(String, String)>,
+        if_exists: bool,
+    },
     AlterType,
     DropCompactStorage,
     Mask,
@@ -364,8 +401,15 @@ pub enum AlterTableAction {
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum AlterTypeAction {
-    Add { name: String, field_type: RawType, if_not_exists: bool },
-    Rename { renames: Vec<(String, String)>, if_exists: bool },
+    Add {
+        name: String,
+        field_type: RawType,
+        if_not_exists: bool,
+    },
+    Rename {
+        renames: Vec<(String, String)>,
+        if_exists: bool,
+    },
     AlterType,
 }
 
@@ -374,9 +418,14 @@ pub enum AlterTypeAction {
 #[expect(missing_docs, reason = "the names say it")]
 pub enum DescribeTarget {
     Cluster,
-    Schema { full: bool },
+    Schema {
+        full: bool,
+    },
     Keyspaces,
-    Keyspace { name: Option<String>, only: bool },
+    Keyspace {
+        name: Option<String>,
+        only: bool,
+    },
     Tables,
     Table(QualifiedName),
     Types,
@@ -402,16 +451,48 @@ pub enum Statement {
     Delete(Delete),
     Batch(Batch),
     Truncate(QualifiedName),
-    CreateKeyspace { name: String, if_not_exists: bool, properties: Properties },
-    AlterKeyspace { name: String, if_exists: bool, properties: Properties },
-    DropKeyspace { name: String, if_exists: bool },
+    CreateKeyspace {
+        name: String,
+        if_not_exists: bool,
+        properties: Properties,
+    },
+    AlterKeyspace {
+        name: String,
+        if_exists: bool,
+        properties: Properties,
+    },
+    DropKeyspace {
+        name: String,
+        if_exists: bool,
+    },
     CreateTable(Box<CreateTable>),
-    AlterTable { table: QualifiedName, if_exists: bool, action: AlterTableAction },
-    DropTable { table: QualifiedName, if_exists: bool },
-    CreateType { name: QualifiedName, if_not_exists: bool, fields: Vec<(String, RawType)> },
-    AlterType { name: QualifiedName, if_exists: bool, action: AlterTypeAction },
-    DropType { name: QualifiedName, if_exists: bool },
-    Describe { target: DescribeTarget, internals: bool },
+    AlterTable {
+        table: QualifiedName,
+        if_exists: bool,
+        action: AlterTableAction,
+    },
+    DropTable {
+        table: QualifiedName,
+        if_exists: bool,
+    },
+    CreateType {
+        name: QualifiedName,
+        if_not_exists: bool,
+        fields: Vec<(String, RawType)>,
+    },
+    AlterType {
+        name: QualifiedName,
+        if_exists: bool,
+        action: AlterTypeAction,
+    },
+    DropType {
+        name: QualifiedName,
+        if_exists: bool,
+    },
+    Describe {
+        target: DescribeTarget,
+        internals: bool,
+    },
     /// Understood, but not done by this version.
     Unsupported(&'static str),
 }

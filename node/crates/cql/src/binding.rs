@@ -83,7 +83,11 @@ pub(crate) struct Evaluation<'a> {
 
 impl<'a> Evaluation<'a> {
     pub(crate) fn new(context: &'a BindContext, values: &'a [BoundValue]) -> Self {
-        Self { context, values, counter: Cell::new(0) }
+        Self {
+            context,
+            values,
+            counter: Cell::new(0),
+        }
     }
 
     fn tick(&self) -> u64 {
@@ -97,19 +101,27 @@ impl<'a> Evaluation<'a> {
         let first = timeuuid::from_micros(self.context.now_micros, 0, [0; 6]);
         let ticks = timeuuid::ticks(&first).unwrap_or(0) + self.tick();
         let e = self.context.entropy;
-        timeuuid::from_ticks(ticks, u16::from_be_bytes([e[0], e[1]]), [e[2] | 1, e[3], e[4], e[5], e[6], e[7]])
+        timeuuid::from_ticks(
+            ticks,
+            u16::from_be_bytes([e[0], e[1]]),
+            [e[2] | 1, e[3], e[4], e[5], e[6], e[7]],
+        )
     }
 
     /// A random UUID.
     pub(crate) fn random_uuid(&self) -> Uuid {
-        let mixed = u128::from_be_bytes(self.context.entropy)
-            .wrapping_add(u128::from(self.tick()).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
+        let mixed = u128::from_be_bytes(self.context.entropy).wrapping_add(
+            u128::from(self.tick()).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835),
+        );
         uuid::Builder::from_random_bytes(mixed.to_be_bytes()).into_uuid()
     }
 }
 
 /// Puts the values in the order of the markers; counts and types must fit.
-pub(crate) fn arrange(specs: &[ColumnSpec], values: &BoundValues) -> Result<Vec<BoundValue>, CqlError> {
+pub(crate) fn arrange(
+    specs: &[ColumnSpec],
+    values: &BoundValues,
+) -> Result<Vec<BoundValue>, CqlError> {
     let arranged = match values {
         BoundValues::Positional(values) => {
             if values.len() != specs.len() {
@@ -118,7 +130,12 @@ pub(crate) fn arrange(specs: &[ColumnSpec], values: &BoundValues) -> Result<Vec<
             values.clone()
         }
         BoundValues::Named(named) => {
-            let find = |spec: &ColumnSpec| named.iter().find(|entry| entry.0 == spec.name).map(|entry| entry.1.clone());
+            let find = |spec: &ColumnSpec| {
+                named
+                    .iter()
+                    .find(|entry| entry.0 == spec.name)
+                    .map(|entry| entry.1.clone())
+            };
             specs
                 .iter()
                 .map(|spec| find(spec).ok_or_else(|| wrong_count(specs.len(), named.len())))

@@ -60,7 +60,9 @@ impl CqlError {
 
     /// What is understood but not done by this version.
     pub fn unsupported(feature: &str) -> Self {
-        Self::Invalid(format!("{feature} is not supported yet by this version of Helenus"))
+        Self::Invalid(format!(
+            "{feature} is not supported yet by this version of Helenus"
+        ))
     }
 }
 

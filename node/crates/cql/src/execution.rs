@@ -14,8 +14,8 @@ use crate::result::{ResultBuilder, Visit};
 use crate::select::{PreparedSelect, queried};
 use helenus_rows::command::ResumeAfter;
 use helenus_rows::{
-    Clustering, ClusteringBound, ClusteringFilter, ColumnFilter, DataLimits, DataRange, Partition, PartitionPosition, PrefixKind,
-    ReadCommand, ReadKind, RowFilter,
+    Clustering, ClusteringBound, ClusteringFilter, ColumnFilter, DataLimits, DataRange, Partition,
+    PartitionPosition, PrefixKind, ReadCommand, ReadKind, RowFilter,
 };
 use helenus_schema::TableMetadata;
 use helenus_types::{CqlType, DecoratedKey};
@@ -52,31 +52,54 @@ pub struct SelectPlan {
 }
 
 fn limit_value(expr: Option<&Expr>, evaluation: &Evaluation<'_>) -> Result<u32, CqlError> {
-    let Some(expr) = expr else { return Ok(NO_LIMIT) };
+    let Some(expr) = expr else {
+        return Ok(NO_LIMIT);
+    };
     match expr.value(evaluation)? {
         BoundValue::Unset => Ok(NO_LIMIT),
         BoundValue::Null => Err(invalid!("Invalid null value of limit")),
         BoundValue::Value(bytes) => {
             CqlType::Int.validate(&bytes)?;
-            let array = bytes[..].try_into().map_err(|_| invalid!("Invalid limit value"))?;
-            u32::try_from(i32::from_be_bytes(array)).ok().filter(|limit| *limit > 0).ok_or_else(|| invalid!("LIMIT must be strictly positive"))
+            let array = bytes[..]
+                .try_into()
+                .map_err(|_| invalid!("Invalid limit value"))?;
+            u32::try_from(i32::from_be_bytes(array))
+                .ok()
+                .filter(|limit| *limit > 0)
+                .ok_or_else(|| invalid!("LIMIT must be strictly positive"))
         }
     }
 }
 
 impl SelectPlan {
     /// Binds a SELECT.
-    pub(crate) fn bind(select: &Arc<PreparedSelect>, values: Vec<BoundValue>, context: &BindContext) -> Result<Self, CqlError> {
+    pub(crate) fn bind(
+        select: &Arc<PreparedSelect>,
+        values: Vec<BoundValue>,
+        context: &BindContext,
+    ) -> Result<Self, CqlError> {
         let restrictions = &select.restrictions;
         let evaluation = Evaluation::new(context, &values);
         let limit = limit_value(select.limit.as_ref(), &evaluation)?;
         let per_partition = limit_value(select.per_partition_limit.as_ref(), &evaluation)?;
-        let filter = if select.distinct { ClusteringFilter::all() } else { restrictions.row_filter_of_clustering(&evaluation, select.reversed)? };
+        let filter = if select.distinct {
+            ClusteringFilter::all()
+        } else {
+            restrictions.row_filter_of_clustering(&evaluation, select.reversed)?
+        };
         let row_filter = restrictions.row_filter(&evaluation)?;
         let target = if restrictions.has_partition_key() {
             let mut keys = restrictions.keys(&evaluation)?;
-            if let Some((start, end)) = restrictions.token_range(&evaluation)?.filter(|_| restrictions.has_token()) {
-                let range = DataRange { start, end, filter: ClusteringFilter::all(), resume_after: None };
+            if let Some((start, end)) = restrictions
+                .token_range(&evaluation)?
+                .filter(|_| restrictions.has_token())
+            {
+                let range = DataRange {
+                    start,
+                    end,
+                    filter: ClusteringFilter::all(),
+                    resume_after: None,
+                };
                 keys.retain(|key| range.contains(key));
             }
             Target::Keys(keys)
@@ -86,20 +109,34 @@ impl SelectPlan {
                 None => Target::Keys(Vec::new()),
             }
         };
-        let page_size = context.page_size.filter(|size| *size > 0 && !select.is_aggregate());
+        let page_size = context
+            .page_size
+            .filter(|size| *size > 0 && !select.is_aggregate());
         if !select.sort.is_empty() && page_size.is_some_and(|size| limit > size) {
             return Err(invalid!(
                 "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query"
             ));
         }
         let columns = select.table.clustering().len();
-        let resume = context.paging_state.as_ref().map(|state| PagingState::decode(state, columns)).transpose()?;
+        let resume = context
+            .paging_state
+            .as_ref()
+            .map(|state| PagingState::decode(state, columns))
+            .transpose()?;
         if let Some(state) = &resume {
             validate_resume(state, &select.table, &target)?;
         }
         Ok(Self {
-            select: Arc::clone(select), target, filter, row_filter, limit, per_partition, page_size, resume,
-            context: context.clone(), values,
+            select: Arc::clone(select),
+            target,
+            filter,
+            row_filter,
+            limit,
+            per_partition,
+            page_size,
+            resume,
+            context: context.clone(),
+            values,
         })
     }
 
@@ -127,7 +164,11 @@ impl SelectPlan {
     }
 }
 
-fn validate_resume(state: &PagingState, table: &TableMetadata, target: &Target) -> Result<(), CqlError> {
+fn validate_resume(
+    state: &PagingState,
+    table: &TableMetadata,
+    target: &Target,
+) -> Result<(), CqlError> {
     let broken = || CqlError::Protocol("Invalid value for the paging state".into());
     if let Some(row) = &state.row {
         for (value, column) in row.0.iter().zip(table.clustering()) {
@@ -140,7 +181,11 @@ fn validate_resume(state: &PagingState, table: &TableMetadata, target: &Target) 
         Target::Keys(keys) => keys.len() > 1,
         Target::Range(..) => true,
     };
-    if needs_key && state.partition_key.is_empty() { Err(broken()) } else { Ok(()) }
+    if needs_key && state.partition_key.is_empty() {
+        Err(broken())
+    } else {
+        Ok(())
+    }
 }
 
 /// Reads for a SELECT: ask for commands, run them, feed the answers, until no command comes.
@@ -170,7 +215,11 @@ impl SelectExecution {
             builder: ResultBuilder::new(&select, plan.limit),
             queried: queried(&select),
             next_key: 0,
-            remaining: if select.is_aggregate() { NO_LIMIT } else { plan.limit },
+            remaining: if select.is_aggregate() {
+                NO_LIMIT
+            } else {
+                plan.limit
+            },
             page_left: plan.page_size.unwrap_or(NO_LIMIT),
             position: None,
             asked: 0,
@@ -220,7 +269,9 @@ impl SelectExecution {
         self.running.clear();
         match self.plan.target.clone() {
             Target::Keys(keys) => {
-                let until = keys.len().min(self.next_key.saturating_add(parallel.max(1)));
+                let until = keys
+                    .len()
+                    .min(self.next_key.saturating_add(parallel.max(1)));
                 let mut commands = Vec::new();
                 for key in keys.get(self.next_key..until).unwrap_or_default() {
                     commands.push(self.partition_command(key));
@@ -238,11 +289,17 @@ impl SelectExecution {
     fn command(&self, first_partition_returned: u32, kind: ReadKind) -> ReadCommand {
         let unlimited = |limit: u32| if limit >= NO_LIMIT { u32::MAX } else { limit };
         // groups are counted here, not by replicas
-        let per_partition = if self.plan.select.is_aggregate() { NO_LIMIT } else { self.plan.per_partition };
+        let per_partition = if self.plan.select.is_aggregate() {
+            NO_LIMIT
+        } else {
+            self.plan.per_partition
+        };
         ReadCommand {
             table: Arc::clone(&self.plan.select.table),
             now_in_seconds: self.plan.context.now_in_seconds,
-            columns: ColumnFilter::All { queried: self.queried.clone() },
+            columns: ColumnFilter::All {
+                queried: self.queried.clone(),
+            },
             row_filter: self.plan.row_filter.clone(),
             limits: DataLimits {
                 rows: unlimited(self.asked),
@@ -265,22 +322,47 @@ impl SelectExecution {
                 filter = after(&filter, row, &self.plan.select.table);
             }
         }
-        let returned = if self.plan.per_partition >= NO_LIMIT { 0 } else { returned };
-        self.command(returned, ReadKind::Partition { key: key.clone(), filter })
+        let returned = if self.plan.per_partition >= NO_LIMIT {
+            0
+        } else {
+            returned
+        };
+        self.command(
+            returned,
+            ReadKind::Partition {
+                key: key.clone(),
+                filter,
+            },
+        )
     }
 
     fn range_command(&self, start: PartitionPosition, end: PartitionPosition) -> ReadCommand {
-        let mut range = DataRange { start, end, filter: self.plan.filter.clone(), resume_after: None };
+        let mut range = DataRange {
+            start,
+            end,
+            filter: self.plan.filter.clone(),
+            resume_after: None,
+        };
         let mut returned = 0;
         if let Some((key, row, remaining)) = &self.position {
             let within = *remaining > 0 && row.is_some();
-            range.start = PartitionPosition::Key { key: key.clone(), inclusive: within };
+            range.start = PartitionPosition::Key {
+                key: key.clone(),
+                inclusive: within,
+            };
             if within {
-                range.resume_after = row.clone().map(|clustering| ResumeAfter { clustering, inclusive: false });
+                range.resume_after = row.clone().map(|clustering| ResumeAfter {
+                    clustering,
+                    inclusive: false,
+                });
                 returned = self.plan.per_partition.saturating_sub(*remaining);
             }
         }
-        let returned = if self.plan.per_partition >= NO_LIMIT { 0 } else { returned };
+        let returned = if self.plan.per_partition >= NO_LIMIT {
+            0
+        } else {
+            returned
+        };
         self.command(returned, ReadKind::Range(range))
     }
 
@@ -324,7 +406,9 @@ impl SelectExecution {
 
     /// Whether nothing is left in the partition of the last row.
     fn is_partition_done(&self) -> bool {
-        self.position.as_ref().is_some_and(|position| position.2 == 0)
+        self.position
+            .as_ref()
+            .is_some_and(|position| position.2 == 0)
     }
 
     /// The page or LIMIT is full.
@@ -333,13 +417,19 @@ impl SelectExecution {
         if self.remaining == 0 || self.plan.page_size.is_none() {
             return;
         }
-        let Some((key, row, remaining_in_partition)) = &self.position else { return };
+        let Some((key, row, remaining_in_partition)) = &self.position else {
+            return;
+        };
         let single = matches!(&self.plan.target, Target::Keys(keys) if keys.len() == 1);
         if single && *remaining_in_partition == 0 {
             return;
         }
         self.paging_state = Some(PagingState {
-            partition_key: if single { bytes::Bytes::new() } else { key.key.clone() },
+            partition_key: if single {
+                bytes::Bytes::new()
+            } else {
+                key.key.clone()
+            },
             row: row.clone(),
             remaining: self.remaining,
             remaining_in_partition: *remaining_in_partition,
@@ -350,34 +440,49 @@ impl SelectExecution {
     fn take(&mut self, partitions: &[Partition]) -> Result<u32, CqlError> {
         let evaluation = Evaluation::new(&self.plan.context, &self.plan.values);
         let aggregate = self.plan.select.is_aggregate();
+        // answers before this one took their share of what was asked for
+        let asked = self.asked.min(self.remaining).min(self.page_left);
         let mut counted = 0;
         for partition in partitions {
-            let resumed = self.position.as_ref().filter(|position| position.0 == partition.key);
+            let resumed = self
+                .position
+                .as_ref()
+                .filter(|position| position.0 == partition.key);
             let mut left = match resumed {
                 Some(position) => position.2,
                 None if self.plan.select.distinct => 1,
                 None if aggregate => NO_LIMIT,
                 None => self.plan.per_partition,
             };
-            let visit = Visit { partition, resumed: resumed.is_some(), now: self.plan.context.now_in_seconds };
+            let visit = Visit {
+                partition,
+                resumed: resumed.is_some(),
+                now: self.plan.context.now_in_seconds,
+            };
             for row in visit.rows(&self.plan.select) {
-                if left == 0 || counted >= self.asked {
+                if left == 0 || counted >= asked {
                     break;
                 }
                 counted += 1;
                 left -= 1;
                 let clustering = row.map(|row| row.clustering.clone());
-                if clustering.as_ref().is_none_or(|clustering| clustering.0.is_empty()) {
+                if clustering
+                    .as_ref()
+                    .is_none_or(|clustering| clustering.0.is_empty())
+                {
                     left = 0;
                 }
                 self.position = Some((partition.key.clone(), clustering, left));
-                self.builder.row(&visit, row, &evaluation, self.plan.per_partition)?;
+                self.builder
+                    .row(&visit, row, &evaluation, self.plan.per_partition)?;
             }
-            if counted >= self.asked {
+            if counted >= asked {
                 break;
             }
         }
-        self.remaining = self.remaining.saturating_sub(if aggregate { 0 } else { counted });
+        self.remaining = self
+            .remaining
+            .saturating_sub(if aggregate { 0 } else { counted });
         if self.plan.page_size.is_some() {
             self.page_left = self.page_left.saturating_sub(counted);
         }
@@ -400,16 +505,33 @@ impl SelectExecution {
 /// What is left of a filter behind a row, in the filter's own order.
 fn after(filter: &ClusteringFilter, row: &Clustering, table: &TableMetadata) -> ClusteringFilter {
     match filter {
-        ClusteringFilter::Names { clusterings, reversed } => {
+        ClusteringFilter::Names {
+            clusterings,
+            reversed,
+        } => {
             let left = clusterings.iter().filter(|wanted| {
                 let order = wanted.compare(row, table);
-                if *reversed { order.is_lt() } else { order.is_gt() }
+                if *reversed {
+                    order.is_lt()
+                } else {
+                    order.is_gt()
+                }
             });
-            ClusteringFilter::Names { clusterings: left.cloned().collect(), reversed: *reversed }
+            ClusteringFilter::Names {
+                clusterings: left.cloned().collect(),
+                reversed: *reversed,
+            }
         }
         ClusteringFilter::Slices { slices, reversed } => {
-            let kind = if *reversed { PrefixKind::ExclusiveEnd } else { PrefixKind::ExclusiveStart };
-            let bound = ClusteringBound { kind, values: row.0.clone() };
+            let kind = if *reversed {
+                PrefixKind::ExclusiveEnd
+            } else {
+                PrefixKind::ExclusiveStart
+            };
+            let bound = ClusteringBound {
+                kind,
+                values: row.0.clone(),
+            };
             let mut left = Vec::with_capacity(slices.len());
             for slice in slices {
                 let mut slice = slice.clone();
@@ -424,7 +546,10 @@ fn after(filter: &ClusteringFilter, row: &Clustering, table: &TableMetadata) -> 
                     left.push(slice);
                 }
             }
-            ClusteringFilter::Slices { slices: left, reversed: *reversed }
+            ClusteringFilter::Slices {
+                slices: left,
+                reversed: *reversed,
+            }
         }
     }
 }

@@ -13,28 +13,62 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expr {
     Constant(Option<Bytes>),
-    Marker { index: usize, cql_type: CqlType },
+    Marker {
+        index: usize,
+        cql_type: CqlType,
+    },
     List(Vec<Expr>),
-    Set { element: CqlType, items: Vec<Expr> },
-    Map { key: CqlType, entries: Vec<(Expr, Expr)> },
-    Vector { element: CqlType, items: Vec<Expr> },
+    Set {
+        element: CqlType,
+        items: Vec<Expr>,
+    },
+    Map {
+        key: CqlType,
+        entries: Vec<(Expr, Expr)>,
+    },
+    Vector {
+        element: CqlType,
+        items: Vec<Expr>,
+    },
     /// Fields of a tuple or user type.
     Fields(Vec<Expr>),
     Call(Arc<Function>, Vec<Expr>),
     /// The n-th of the columns that the query fetches.
     Column(usize),
-    Fact { fact: CellFact, column: usize, multi_cell: bool },
+    Fact {
+        fact: CellFact,
+        column: usize,
+        multi_cell: bool,
+    },
     /// The result of the n-th aggregate.
     Aggregate(usize),
-    Field { value: Box<Expr>, user_type: Arc<UserType>, index: usize },
-    Element { value: Box<Expr>, collection: CqlType, key: Box<Expr> },
-    Range { value: Box<Expr>, collection: CqlType, from: Option<Box<Expr>>, to: Option<Box<Expr>> },
+    Field {
+        value: Box<Expr>,
+        user_type: Arc<UserType>,
+        index: usize,
+    },
+    Element {
+        value: Box<Expr>,
+        collection: CqlType,
+        key: Box<Expr>,
+    },
+    Range {
+        value: Box<Expr>,
+        collection: CqlType,
+        from: Option<Box<Expr>>,
+        to: Option<Box<Expr>>,
+    },
 }
 
 /// Where an expression finds the values of the current row.
 pub(crate) trait RowValues {
     fn column(&self, index: usize) -> Option<Bytes>;
-    fn fact(&self, fact: CellFact, column: usize, multi_cell: bool) -> Result<Option<Bytes>, CqlError>;
+    fn fact(
+        &self,
+        fact: CellFact,
+        column: usize,
+        multi_cell: bool,
+    ) -> Result<Option<Bytes>, CqlError>;
     fn aggregate(&self, index: usize) -> Option<Bytes>;
 }
 
@@ -60,7 +94,11 @@ impl Expr {
     }
 
     /// Evaluates without a row; unset is not allowed.
-    pub(crate) fn option(&self, evaluation: &Evaluation<'_>, what: &str) -> Result<Option<Bytes>, CqlError> {
+    pub(crate) fn option(
+        &self,
+        evaluation: &Evaluation<'_>,
+        what: &str,
+    ) -> Result<Option<Bytes>, CqlError> {
         match self.value(evaluation)? {
             BoundValue::Value(bytes) => Ok(Some(bytes)),
             BoundValue::Null => Ok(None),
@@ -68,17 +106,27 @@ impl Expr {
         }
     }
 
-    pub(crate) fn evaluate(&self, evaluation: &Evaluation<'_>, row: &dyn RowValues) -> Result<BoundValue, CqlError> {
+    pub(crate) fn evaluate(
+        &self,
+        evaluation: &Evaluation<'_>,
+        row: &dyn RowValues,
+    ) -> Result<BoundValue, CqlError> {
         Ok(match self {
             Self::Constant(value) => BoundValue::of(value.clone()),
             Self::Marker { index, cql_type } => {
-                let value = evaluation.values.get(*index).cloned().unwrap_or(BoundValue::Null);
+                let value = evaluation
+                    .values
+                    .get(*index)
+                    .cloned()
+                    .unwrap_or(BoundValue::Null);
                 if let BoundValue::Value(bytes) = &value {
                     cql_type.validate(bytes)?;
                 }
                 value
             }
-            Self::List(items) => BoundValue::Value(elements::write_list(&elements_of(items, evaluation, row)?)?),
+            Self::List(items) => {
+                BoundValue::Value(elements::write_list(&elements_of(items, evaluation, row)?)?)
+            }
             Self::Set { element, items } => {
                 let mut items = elements_of(items, evaluation, row)?;
                 items.sort_by(|a, b| element.compare(a, b));
@@ -88,7 +136,10 @@ impl Expr {
             Self::Map { key, entries } => {
                 let mut pairs = Vec::with_capacity(entries.len());
                 for (k, v) in entries {
-                    pairs.push((element_of(k, evaluation, row)?, element_of(v, evaluation, row)?));
+                    pairs.push((
+                        element_of(k, evaluation, row)?,
+                        element_of(v, evaluation, row)?,
+                    ));
                 }
                 pairs.sort_by(|a, b| key.compare(&a.0, &b.0));
                 // the last of equal keys wins
@@ -97,16 +148,19 @@ impl Expr {
                 pairs.reverse();
                 BoundValue::Value(elements::write_map(&pairs)?)
             }
-            Self::Vector { element, items } => {
-                BoundValue::Value(elements::write_vector(element, &elements_of(items, evaluation, row)?)?)
-            }
+            Self::Vector { element, items } => BoundValue::Value(elements::write_vector(
+                element,
+                &elements_of(items, evaluation, row)?,
+            )?),
             Self::Fields(fields) => {
                 let fields: Vec<Option<Bytes>> = fields
                     .iter()
                     .map(|field| match field.evaluate(evaluation, row)? {
                         BoundValue::Value(bytes) => Ok(Some(bytes)),
                         BoundValue::Null => Ok(None),
-                        BoundValue::Unset => Err(invalid!("Invalid unset value in a tuple or user defined type")),
+                        BoundValue::Unset => Err(invalid!(
+                            "Invalid unset value in a tuple or user defined type"
+                        )),
                     })
                     .collect::<Result<_, CqlError>>()?;
                 BoundValue::Value(elements::write_fields(&fields)?)
@@ -117,33 +171,66 @@ impl Expr {
                     match argument.evaluate(evaluation, row)? {
                         BoundValue::Value(bytes) => values.push(Some(bytes)),
                         BoundValue::Null => values.push(None),
-                        BoundValue::Unset => return Err(invalid!("Invalid unset value for argument in call to function {}", function.name)),
+                        BoundValue::Unset => {
+                            return Err(invalid!(
+                                "Invalid unset value for argument in call to function {}",
+                                function.name
+                            ));
+                        }
                     }
                 }
                 BoundValue::of(function.call(&values, evaluation)?)
             }
             Self::Column(index) => BoundValue::of(row.column(*index)),
-            Self::Fact { fact, column, multi_cell } => BoundValue::of(row.fact(*fact, *column, *multi_cell)?),
+            Self::Fact {
+                fact,
+                column,
+                multi_cell,
+            } => BoundValue::of(row.fact(*fact, *column, *multi_cell)?),
             Self::Aggregate(index) => BoundValue::of(row.aggregate(*index)),
-            Self::Field { value, user_type, index } => match value.evaluate(evaluation, row)? {
+            Self::Field {
+                value,
+                user_type,
+                index,
+            } => match value.evaluate(evaluation, row)? {
                 BoundValue::Value(bytes) => {
                     let mut fields = elements::read_fields(&bytes, user_type.fields.len(), "UDT")?;
                     BoundValue::of(fields.get_mut(*index).and_then(Option::take))
                 }
                 _ => BoundValue::Null,
             },
-            Self::Element { value, collection, key } => select_element(value, collection, key, evaluation, row)?,
-            Self::Range { value, collection, from, to } => {
+            Self::Element {
+                value,
+                collection,
+                key,
+            } => select_element(value, collection, key, evaluation, row)?,
+            Self::Range {
+                value,
+                collection,
+                from,
+                to,
+            } => {
                 let bound = |bound: &Option<Box<Expr>>| -> Result<Option<Bytes>, CqlError> {
-                    bound.as_ref().map_or(Ok(None), |bound| bound.option(evaluation, "slice bound"))
+                    bound
+                        .as_ref()
+                        .map_or(Ok(None), |bound| bound.option(evaluation, "slice bound"))
                 };
-                select_range(&value.evaluate(evaluation, row)?, collection, &bound(from)?, &bound(to)?)?
+                select_range(
+                    &value.evaluate(evaluation, row)?,
+                    collection,
+                    &bound(from)?,
+                    &bound(to)?,
+                )?
             }
         })
     }
 }
 
-fn element_of(item: &Expr, evaluation: &Evaluation<'_>, row: &dyn RowValues) -> Result<Bytes, CqlError> {
+fn element_of(
+    item: &Expr,
+    evaluation: &Evaluation<'_>,
+    row: &dyn RowValues,
+) -> Result<Bytes, CqlError> {
     match item.evaluate(evaluation, row)? {
         BoundValue::Value(bytes) => Ok(bytes),
         BoundValue::Null => Err(invalid!("null is not supported inside collections")),
@@ -151,39 +238,72 @@ fn element_of(item: &Expr, evaluation: &Evaluation<'_>, row: &dyn RowValues) -> 
     }
 }
 
-fn elements_of(items: &[Expr], evaluation: &Evaluation<'_>, row: &dyn RowValues) -> Result<Vec<Bytes>, CqlError> {
-    items.iter().map(|item| element_of(item, evaluation, row)).collect()
+fn elements_of(
+    items: &[Expr],
+    evaluation: &Evaluation<'_>,
+    row: &dyn RowValues,
+) -> Result<Vec<Bytes>, CqlError> {
+    items
+        .iter()
+        .map(|item| element_of(item, evaluation, row))
+        .collect()
 }
 
-fn select_element(value: &Expr, collection: &CqlType, key: &Expr, evaluation: &Evaluation<'_>, row: &dyn RowValues) -> Result<BoundValue, CqlError> {
-    let (BoundValue::Value(bytes), BoundValue::Value(wanted)) = (value.evaluate(evaluation, row)?, key.evaluate(evaluation, row)?) else {
+fn select_element(
+    value: &Expr,
+    collection: &CqlType,
+    key: &Expr,
+    evaluation: &Evaluation<'_>,
+    row: &dyn RowValues,
+) -> Result<BoundValue, CqlError> {
+    let (BoundValue::Value(bytes), BoundValue::Value(wanted)) = (
+        value.evaluate(evaluation, row)?,
+        key.evaluate(evaluation, row)?,
+    ) else {
         return Ok(BoundValue::Null);
     };
     let found = match collection {
-        CqlType::Map { key, .. } => {
-            elements::read_map(&bytes)?.into_iter().find(|(k, _)| key.compare(k, &wanted).is_eq()).map(|entry| entry.1)
-        }
-        CqlType::Set { element, .. } => {
-            elements::read_set(&bytes)?.into_iter().find(|item| element.compare(item, &wanted).is_eq())
-        }
+        CqlType::Map { key, .. } => elements::read_map(&bytes)?
+            .into_iter()
+            .find(|(k, _)| key.compare(k, &wanted).is_eq())
+            .map(|entry| entry.1),
+        CqlType::Set { element, .. } => elements::read_set(&bytes)?
+            .into_iter()
+            .find(|item| element.compare(item, &wanted).is_eq()),
         _ => None,
     };
     Ok(BoundValue::of(found))
 }
 
-fn select_range(value: &BoundValue, collection: &CqlType, from: &Option<Bytes>, to: &Option<Bytes>) -> Result<BoundValue, CqlError> {
-    let BoundValue::Value(bytes) = value else { return Ok(BoundValue::Null) };
+fn select_range(
+    value: &BoundValue,
+    collection: &CqlType,
+    from: &Option<Bytes>,
+    to: &Option<Bytes>,
+) -> Result<BoundValue, CqlError> {
+    let BoundValue::Value(bytes) = value else {
+        return Ok(BoundValue::Null);
+    };
     let within = |key_type: &CqlType, key: &Bytes| {
-        from.as_ref().is_none_or(|from| key_type.compare(from, key).is_le())
-            && to.as_ref().is_none_or(|to| key_type.compare(key, to).is_le())
+        from.as_ref()
+            .is_none_or(|from| key_type.compare(from, key).is_le())
+            && to
+                .as_ref()
+                .is_none_or(|to| key_type.compare(key, to).is_le())
     };
     Ok(BoundValue::Value(match collection {
         CqlType::Map { key, .. } => {
-            let entries: Vec<_> = elements::read_map(bytes)?.into_iter().filter(|(k, _)| within(key, k)).collect();
+            let entries: Vec<_> = elements::read_map(bytes)?
+                .into_iter()
+                .filter(|(k, _)| within(key, k))
+                .collect();
             elements::write_map(&entries)?
         }
         CqlType::Set { element, .. } => {
-            let items: Vec<_> = elements::read_set(bytes)?.into_iter().filter(|item| within(element, item)).collect();
+            let items: Vec<_> = elements::read_set(bytes)?
+                .into_iter()
+                .filter(|item| within(element, item))
+                .collect();
             elements::write_list(&items)?
         }
         _ => return Ok(BoundValue::Null),
@@ -196,11 +316,17 @@ impl Expr {
         match self {
             Self::Aggregate(_) => true,
             Self::Constant(_) | Self::Marker { .. } | Self::Column(_) | Self::Fact { .. } => false,
-            Self::List(items) | Self::Set { items, .. } | Self::Vector { items, .. } | Self::Fields(items) | Self::Call(_, items) => {
-                items.iter().any(Self::has_aggregate)
+            Self::List(items)
+            | Self::Set { items, .. }
+            | Self::Vector { items, .. }
+            | Self::Fields(items)
+            | Self::Call(_, items) => items.iter().any(Self::has_aggregate),
+            Self::Map { entries, .. } => entries
+                .iter()
+                .any(|(key, value)| key.has_aggregate() || value.has_aggregate()),
+            Self::Field { value, .. } | Self::Element { value, .. } | Self::Range { value, .. } => {
+                value.has_aggregate()
             }
-            Self::Map { entries, .. } => entries.iter().any(|(key, value)| key.has_aggregate() || value.has_aggregate()),
-            Self::Field { value, .. } | Self::Element { value, .. } | Self::Range { value, .. } => value.has_aggregate(),
         }
     }
 }

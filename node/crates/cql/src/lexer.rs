@@ -72,15 +72,33 @@ struct Lexer<'a> {
 
 /// Cuts a text into tokens; the last is [`TokenKind::Eof`].
 pub(crate) fn lex(text: &str) -> Result<Lexed, CqlError> {
-    let mut lexer = Lexer { text, at: 0, line: 1, line_start: 0, tokens: Vec::new(), raw_starts: Vec::new() };
+    let mut lexer = Lexer {
+        text,
+        at: 0,
+        line: 1,
+        line_start: 0,
+        tokens: Vec::new(),
+        raw_starts: Vec::new(),
+    };
     while lexer.at < text.len() {
         lexer.step()?;
     }
     let eof = text.len();
     let (line, column) = lexer.place(eof);
     let raw_index = lexer.raw_starts.len();
-    lexer.tokens.push(Token { kind: TokenKind::Eof, text: String::new(), start: eof, end: eof, line, column, raw_index });
-    Ok(Lexed { tokens: lexer.tokens, raw_starts: lexer.raw_starts })
+    lexer.tokens.push(Token {
+        kind: TokenKind::Eof,
+        text: String::new(),
+        start: eof,
+        end: eof,
+        line,
+        column,
+        raw_index,
+    });
+    Ok(Lexed {
+        tokens: lexer.tokens,
+        raw_starts: lexer.raw_starts,
+    })
 }
 
 impl Lexer<'_> {
@@ -95,15 +113,31 @@ impl Lexer<'_> {
     fn error(&self, at: usize, expecting: &str) -> CqlError {
         let before = &self.text[..at];
         let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().map_or(0, |tail| tail.chars().count());
-        let found = self.text[at..].chars().next().map_or("<EOF>".to_owned(), |c| c.to_string());
-        CqlError::Syntax(format!("line {line}:{column} mismatched character '{found}' expecting {expecting}"))
+        let column = before
+            .rsplit('\n')
+            .next()
+            .map_or(0, |tail| tail.chars().count());
+        let found = self.text[at..]
+            .chars()
+            .next()
+            .map_or("<EOF>".to_owned(), |c| c.to_string());
+        CqlError::Syntax(format!(
+            "line {line}:{column} mismatched character '{found}' expecting {expecting}"
+        ))
     }
 
     fn push(&mut self, kind: TokenKind, text: String, end: usize) {
         let (line, column) = self.place(self.at);
         let raw_index = self.raw_starts.len();
-        self.tokens.push(Token { kind, text, start: self.at, end, line, column, raw_index });
+        self.tokens.push(Token {
+            kind,
+            text,
+            start: self.at,
+            end,
+            line,
+            column,
+            raw_index,
+        });
         self.advance(end);
     }
 
@@ -118,9 +152,13 @@ impl Lexer<'_> {
 
     fn step(&mut self) -> Result<(), CqlError> {
         let rest = self.rest();
-        let Some(first) = rest.chars().next() else { return Ok(()) };
+        let Some(first) = rest.chars().next() else {
+            return Ok(());
+        };
         if matches!(first, ' ' | '\t' | '\n' | '\r') {
-            let length = rest.find(|c| !matches!(c, ' ' | '\t' | '\n' | '\r')).unwrap_or(rest.len());
+            let length = rest
+                .find(|c| !matches!(c, ' ' | '\t' | '\n' | '\r'))
+                .unwrap_or(rest.len());
             self.advance(self.at + length);
             return Ok(());
         }
@@ -132,7 +170,9 @@ impl Lexer<'_> {
             return Ok(());
         }
         if rest.starts_with("/*") {
-            let length = rest.find("*/").ok_or_else(|| self.error(self.text.len(), "'*'"))?;
+            let length = rest
+                .find("*/")
+                .ok_or_else(|| self.error(self.text.len(), "'*'"))?;
             self.advance(self.at + length + 2);
             return Ok(());
         }
@@ -160,7 +200,11 @@ impl Lexer<'_> {
         }
         let expecting = if quote == '"' { "'\"'" } else { "'''" };
         let end = end.ok_or_else(|| self.error(self.text.len(), expecting))?;
-        let kind = if quote == '"' { TokenKind::QuotedName } else { TokenKind::String };
+        let kind = if quote == '"' {
+            TokenKind::QuotedName
+        } else {
+            TokenKind::String
+        };
         self.push(kind, content, end);
         Ok(())
     }
@@ -170,7 +214,9 @@ impl Lexer<'_> {
             return Err(self.error((self.at + 1).min(self.text.len()), "'$'"));
         }
         let content = &self.rest()[2..];
-        let length = content.find("$$").ok_or_else(|| self.error(self.text.len(), "'$'"))?;
+        let length = content
+            .find("$$")
+            .ok_or_else(|| self.error(self.text.len(), "'$'"))?;
         let (content, end) = (content[..length].to_owned(), self.at + length + 4);
         self.push(TokenKind::String, content, end);
         Ok(())
@@ -184,7 +230,10 @@ impl Lexer<'_> {
         }
         let second_is_digit = bytes.get(1).is_some_and(u8::is_ascii_digit);
         if first == '0' && bytes.get(1).is_some_and(|c| matches!(c, b'x' | b'X')) {
-            let length = 2 + bytes[2..].iter().take_while(|c| c.is_ascii_hexdigit()).count();
+            let length = 2 + bytes[2..]
+                .iter()
+                .take_while(|c| c.is_ascii_hexdigit())
+                .count();
             return self.take(TokenKind::Hex, length);
         }
         if first.is_ascii_digit() || (first == '-' && second_is_digit) {
@@ -207,14 +256,19 @@ impl Lexer<'_> {
             };
             return self.take(kind, length);
         }
-        if TWO_CHARACTER_MARKS.iter().any(|mark| rest.starts_with(mark)) {
+        if TWO_CHARACTER_MARKS
+            .iter()
+            .any(|mark| rest.starts_with(mark))
+        {
             return self.take(TokenKind::Punct, 2);
         }
         if MARKS.contains(first) {
             return self.take(TokenKind::Punct, 1);
         }
         let (line, column) = self.place(self.at);
-        Err(CqlError::Syntax(format!("line {line}:{column} no viable alternative at character '{first}'")))
+        Err(CqlError::Syntax(format!(
+            "line {line}:{column} no viable alternative at character '{first}'"
+        )))
     }
 
     fn take(&mut self, kind: TokenKind, length: usize) -> Result<(), CqlError> {
@@ -226,7 +280,11 @@ impl Lexer<'_> {
 
 /// How many bytes of `text` stand behind its first word.
 fn trailing(text: &str) -> usize {
-    text.len() - text.bytes().take_while(|c| c.is_ascii_alphanumeric() || *c == b'_').count()
+    text.len()
+        - text
+            .bytes()
+            .take_while(|c| c.is_ascii_alphanumeric() || *c == b'_')
+            .count()
 }
 
 fn uuid_length(bytes: &[u8]) -> Option<usize> {
@@ -235,7 +293,11 @@ fn uuid_length(bytes: &[u8]) -> Option<usize> {
         8 | 13 | 18 | 23 => *c == b'-',
         _ => c.is_ascii_hexdigit(),
     });
-    (fits && !bytes.get(36).is_some_and(|c| c.is_ascii_alphanumeric() || *c == b'_')).then_some(36)
+    (fits
+        && !bytes
+            .get(36)
+            .is_some_and(|c| c.is_ascii_alphanumeric() || *c == b'_'))
+    .then_some(36)
 }
 
 /// Length of the duration unit at the start of `bytes`, 0 when there is none.
@@ -244,7 +306,18 @@ fn unit_length(bytes: &[u8]) -> usize {
     if lower.starts_with("µs".as_bytes()) {
         return 3;
     }
-    for (unit, length) in [("mo", 2), ("ms", 2), ("us", 2), ("ns", 2), ("y", 1), ("w", 1), ("d", 1), ("h", 1), ("m", 1), ("s", 1)] {
+    for (unit, length) in [
+        ("mo", 2),
+        ("ms", 2),
+        ("us", 2),
+        ("ns", 2),
+        ("y", 1),
+        ("w", 1),
+        ("d", 1),
+        ("h", 1),
+        ("m", 1),
+        ("s", 1),
+    ] {
         if lower.starts_with(unit.as_bytes()) {
             return length;
         }
@@ -253,7 +326,12 @@ fn unit_length(bytes: &[u8]) -> usize {
 }
 
 fn number(bytes: &[u8]) -> (TokenKind, usize) {
-    let digits = |from: usize| bytes[from..].iter().take_while(|c| c.is_ascii_digit()).count();
+    let digits = |from: usize| {
+        bytes[from..]
+            .iter()
+            .take_while(|c| c.is_ascii_digit())
+            .count()
+    };
     let sign = usize::from(bytes[0] == b'-');
     let integer = sign + digits(sign);
     let mut duration = integer;
@@ -271,7 +349,11 @@ fn number(bytes: &[u8]) -> (TokenKind, usize) {
         }
         duration += count;
     }
-    if in_duration && !bytes.get(duration).is_some_and(|c| c.is_ascii_alphanumeric() || *c == b'_') {
+    if in_duration
+        && !bytes
+            .get(duration)
+            .is_some_and(|c| c.is_ascii_alphanumeric() || *c == b'_')
+    {
         return (TokenKind::Duration, duration);
     }
     let mut end = integer;
@@ -293,7 +375,9 @@ fn number(bytes: &[u8]) -> (TokenKind, usize) {
 
 /// `P1Y2M3DT4H5M6S` and `P3W`.
 fn is_iso_duration(word: &str) -> bool {
-    let Some(rest) = word.strip_prefix(['P', 'p']) else { return false };
+    let Some(rest) = word.strip_prefix(['P', 'p']) else {
+        return false;
+    };
     let mut digits = 0;
     let mut parts = 0;
     for c in rest.chars() {
@@ -316,21 +400,65 @@ mod tests {
 
     fn check(input: &str, expected: &[(TokenKind, &str)]) {
         let lexed = lex(input).unwrap();
-        let found: Vec<_> = lexed.tokens.iter().map(|token| (token.kind, token.text.as_str())).collect();
+        let found: Vec<_> = lexed
+            .tokens
+            .iter()
+            .map(|token| (token.kind, token.text.as_str()))
+            .collect();
         assert_eq!(found[..found.len() - 1], *expected, "{input}");
     }
 
     #[test]
     fn tokens() {
         use TokenKind::*;
-        check("a \"B\"\"c\" 'it''s' $$x'y$$", &[(Ident, "a"), (QuotedName, "B\"c"), (String, "it's"), (String, "x'y")]);
-        check("-1 2.5 1e10 0xAb 1h30m P1Y2M 12mo3ns", &[
-            (Integer, "-1"), (Float, "2.5"), (Float, "1e10"), (Hex, "0xAb"), (Duration, "1h30m"), (Duration, "P1Y2M"), (Duration, "12mo3ns"),
-        ]);
-        check("550e8400-e29b-41d4-a716-446655440000", &[(Uuid, "550e8400-e29b-41d4-a716-446655440000")]);
-        check("a<=?;-- c\n:b/* x */true", &[
-            (Ident, "a"), (Punct, "<="), (Punct, "?"), (Punct, ";"), (Punct, ":"), (Ident, "b"), (Boolean, "true"),
-        ]);
-        check("m[1..2] 3.", &[(Ident, "m"), (Punct, "["), (Integer, "1"), (Punct, ".."), (Integer, "2"), (Punct, "]"), (Float, "3.")]);
+        check(
+            "a \"B\"\"c\" 'it''s' $$x'y$$",
+            &[
+                (Ident, "a"),
+                (QuotedName, "B\"c"),
+                (String, "it's"),
+                (String, "x'y"),
+            ],
+        );
+        check(
+            "-1 2.5 1e10 0xAb 1h30m P1Y2M 12mo3ns",
+            &[
+                (Integer, "-1"),
+                (Float, "2.5"),
+                (Float, "1e10"),
+                (Hex, "0xAb"),
+                (Duration, "1h30m"),
+                (Duration, "P1Y2M"),
+                (Duration, "12mo3ns"),
+            ],
+        );
+        check(
+            "550e8400-e29b-41d4-a716-446655440000",
+            &[(Uuid, "550e8400-e29b-41d4-a716-446655440000")],
+        );
+        check(
+            "a<=?;-- c\n:b/* x */true",
+            &[
+                (Ident, "a"),
+                (Punct, "<="),
+                (Punct, "?"),
+                (Punct, ";"),
+                (Punct, ":"),
+                (Ident, "b"),
+                (Boolean, "true"),
+            ],
+        );
+        check(
+            "m[1..2] 3.",
+            &[
+                (Ident, "m"),
+                (Punct, "["),
+                (Integer, "1"),
+                (Punct, ".."),
+                (Integer, "2"),
+                (Punct, "]"),
+                (Float, "3."),
+            ],
+        );
     }
 }

@@ -38,6 +38,6 @@ pub use paging::PagingState;
 pub use parser::parse;
 pub use plan::{Plan, ResultRows, WriteKind};
 pub use prepared::{
-    Prepared, StatementKind, bind_batch_message, is_fully_qualified, mutations_of, prepare, prepare_parsed, prepared_id,
-    result_metadata_id,
+    Prepared, StatementKind, bind_batch_message, is_fully_qualified, mutations_of, prepare,
+    prepare_parsed, prepared_id, result_metadata_id,
 };

@@ -60,7 +60,10 @@ pub(crate) enum Change {
 #[derive(Debug, Clone)]
 pub(crate) enum Body {
     /// Restrictions and operations.
-    Columns { restrictions: Restrictions, operations: Vec<Operation> },
+    Columns {
+        restrictions: Restrictions,
+        operations: Vec<Operation>,
+    },
     /// A JSON document.
     Json { document: Expr, default_unset: bool },
 }

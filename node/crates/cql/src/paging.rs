@@ -36,7 +36,10 @@ impl PagingState {
         }
         put_bytes(&mut out, &mark);
         vint::write_unsigned(&mut out, u64::from(self.remaining).min(NO_LIMIT));
-        vint::write_unsigned(&mut out, u64::from(self.remaining_in_partition).min(NO_LIMIT));
+        vint::write_unsigned(
+            &mut out,
+            u64::from(self.remaining_in_partition).min(NO_LIMIT),
+        );
         out.freeze()
     }
 
@@ -47,14 +50,26 @@ impl PagingState {
         let mark = reader.vint_bytes().map_err(|_| broken())?;
         let mut limit = || {
             let value = reader.unsigned_vint().map_err(|_| broken())?;
-            u32::try_from(value).ok().filter(|value| u64::from(*value) <= NO_LIMIT).ok_or_else(broken)
+            u32::try_from(value)
+                .ok()
+                .filter(|value| u64::from(*value) <= NO_LIMIT)
+                .ok_or_else(broken)
         };
         let (remaining, remaining_in_partition) = (limit()?, limit()?);
         if !reader.is_empty() {
             return Err(broken());
         }
-        let row = if mark.is_empty() { None } else { Some(read_clustering(mark, columns)?) };
-        Ok(Self { partition_key, row, remaining, remaining_in_partition })
+        let row = if mark.is_empty() {
+            None
+        } else {
+            Some(read_clustering(mark, columns)?)
+        };
+        Ok(Self {
+            partition_key,
+            row,
+            remaining,
+            remaining_in_partition,
+        })
     }
 }
 
@@ -96,7 +111,11 @@ fn read_clustering(mark: Bytes, columns: usize) -> Result<Clustering, CqlError> 
             _ => None,
         });
     }
-    if reader.is_empty() { Ok(Clustering(values)) } else { Err(broken()) }
+    if reader.is_empty() {
+        Ok(Clustering(values))
+    } else {
+        Err(broken())
+    }
 }
 
 #[cfg(test)]
@@ -106,8 +125,15 @@ mod tests {
     /// Made by Cassandra 5.0.5: pages of two rows of `ks.t (a int, b text, c int, PRIMARY KEY (a, b, c))`.
     #[test]
     fn as_cassandra_writes_it() {
-        for text in ["00080001620400000001f07ffffffdf07ffffffd", "040000000d080001620400000003f07ffffffdf07ffffffe", "040000000d08000162040000000301f07ffffffe"] {
-            let bytes: Vec<u8> = (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect();
+        for text in [
+            "00080001620400000001f07ffffffdf07ffffffd",
+            "040000000d080001620400000003f07ffffffdf07ffffffe",
+            "040000000d08000162040000000301f07ffffffe",
+        ] {
+            let bytes: Vec<u8> = (0..text.len())
+                .step_by(2)
+                .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
+                .collect();
             let state = PagingState::decode(&bytes.clone().into(), 2).unwrap();
             assert_eq!(state.encode(), bytes);
             for length in 0..bytes.len() {

@@ -1,8 +1,8 @@
 //! What bound statements ask for: reads, writes, and the rest.
 
+use crate::binding::ColumnSpec;
 use crate::ddl::SchemaChange;
 use crate::execution::SelectPlan;
-use crate::binding::ColumnSpec;
 use bytes::Bytes;
 use helenus_rows::Mutation;
 use helenus_schema::TableMetadata;

@@ -40,7 +40,11 @@ pub enum StatementKind {
 enum Body {
     Select(Arc<PreparedSelect>),
     Modification(PreparedModification),
-    Batch { kind: BatchKind, timestamp: Option<Expr>, statements: Vec<PreparedModification> },
+    Batch {
+        kind: BatchKind,
+        timestamp: Option<Expr>,
+        statements: Vec<PreparedModification>,
+    },
     Other(Statement),
     Truncate(Arc<TableMetadata>),
 }
@@ -64,31 +68,68 @@ pub fn prepare(text: &str, schema: &Schema, keyspace: Option<&str>) -> Result<Pr
 }
 
 /// The table of a name, or Cassandra's error.
-pub(crate) fn table_of(schema: &Schema, name: &QualifiedName, keyspace: Option<&str>) -> Result<Arc<TableMetadata>, CqlError> {
-    let keyspace = name.keyspace.as_deref().or(keyspace).ok_or_else(no_keyspace)?;
+pub(crate) fn table_of(
+    schema: &Schema,
+    name: &QualifiedName,
+    keyspace: Option<&str>,
+) -> Result<Arc<TableMetadata>, CqlError> {
+    let keyspace = name
+        .keyspace
+        .as_deref()
+        .or(keyspace)
+        .ok_or_else(no_keyspace)?;
     if schema.keyspace(keyspace).is_none() {
         return Err(invalid!("keyspace {keyspace} does not exist"));
     }
-    schema.table(keyspace, &name.name).cloned().ok_or_else(|| invalid!("table {} does not exist", name.name))
+    schema
+        .table(keyspace, &name.name)
+        .cloned()
+        .ok_or_else(|| invalid!("table {} does not exist", name.name))
 }
 
 pub(crate) fn no_keyspace() -> CqlError {
-    invalid!("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+    invalid!(
+        "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename"
+    )
 }
 
-fn modification(analysis: &mut Analysis<'_>, statement: &Statement, keyspace: Option<&str>) -> Result<PreparedModification, CqlError> {
+fn modification(
+    analysis: &mut Analysis<'_>,
+    statement: &Statement,
+    keyspace: Option<&str>,
+) -> Result<PreparedModification, CqlError> {
     let schema = analysis.schema;
     match statement {
-        Statement::Insert(insert) => modification::insert(analysis, insert, &table_of(schema, &insert.table, keyspace)?),
-        Statement::Update(update) => modification::update(analysis, update, &table_of(schema, &update.table, keyspace)?),
-        Statement::Delete(delete) => modification::delete(analysis, delete, &table_of(schema, &delete.table, keyspace)?),
-        _ => Err(invalid!("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")),
+        Statement::Insert(insert) => modification::insert(
+            analysis,
+            insert,
+            &table_of(schema, &insert.table, keyspace)?,
+        ),
+        Statement::Update(update) => modification::update(
+            analysis,
+            update,
+            &table_of(schema, &update.table, keyspace)?,
+        ),
+        Statement::Delete(delete) => modification::delete(
+            analysis,
+            delete,
+            &table_of(schema, &delete.table, keyspace)?,
+        ),
+        _ => Err(invalid!(
+            "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed."
+        )),
     }
 }
 
-fn batch(analysis: &mut Analysis<'_>, batch: &Batch, keyspace: Option<&str>) -> Result<Body, CqlError> {
+fn batch(
+    analysis: &mut Analysis<'_>,
+    batch: &Batch,
+    keyspace: Option<&str>,
+) -> Result<Body, CqlError> {
     if batch.attributes.ttl.is_some() {
-        return Err(invalid!("Global TTL on the BATCH statement is not supported."));
+        return Err(invalid!(
+            "Global TTL on the BATCH statement is not supported."
+        ));
     }
     let own = |attributes: &Attributes| attributes.timestamp.is_some();
     let has_own = batch.statements.iter().any(|statement| match statement {
@@ -98,15 +139,28 @@ fn batch(analysis: &mut Analysis<'_>, batch: &Batch, keyspace: Option<&str>) -> 
         _ => false,
     });
     if batch.attributes.timestamp.is_some() && has_own {
-        return Err(invalid!("Timestamp must be set either on BATCH or individual statements"));
+        return Err(invalid!(
+            "Timestamp must be set either on BATCH or individual statements"
+        ));
     }
     check_counters(analysis.schema, batch, keyspace)?;
     let timestamp = match &batch.attributes.timestamp {
         None => None,
-        Some(term) => Some(analysis.term(term, &crate::analysis::Receiver::new("[timestamp]", CqlType::BigInt))?),
+        Some(term) => Some(analysis.term(
+            term,
+            &crate::analysis::Receiver::new("[timestamp]", CqlType::BigInt),
+        )?),
     };
-    let statements = batch.statements.iter().map(|statement| modification(analysis, statement, keyspace)).collect::<Result<_, _>>()?;
-    Ok(Body::Batch { kind: batch.kind, timestamp, statements })
+    let statements = batch
+        .statements
+        .iter()
+        .map(|statement| modification(analysis, statement, keyspace))
+        .collect::<Result<_, _>>()?;
+    Ok(Body::Batch {
+        kind: batch.kind,
+        timestamp,
+        statements,
+    })
 }
 
 fn check_counters(schema: &Schema, batch: &Batch, keyspace: Option<&str>) -> Result<(), CqlError> {
@@ -119,17 +173,35 @@ fn check_counters(schema: &Schema, batch: &Batch, keyspace: Option<&str>) -> Res
         };
         let counter = table_of(schema, name, keyspace)?.is_counter();
         match batch.kind {
-            BatchKind::Logged if counter => return Err(invalid!("Cannot include a counter statement in a logged batch")),
-            BatchKind::Unlogged if counter => return Err(CqlError::unsupported("updating counters")),
-            BatchKind::Counter if !counter => return Err(invalid!("Cannot include non-counter statement in a counter batch")),
+            BatchKind::Logged if counter => {
+                return Err(invalid!(
+                    "Cannot include a counter statement in a logged batch"
+                ));
+            }
+            BatchKind::Unlogged if counter => {
+                return Err(CqlError::unsupported("updating counters"));
+            }
+            BatchKind::Counter if !counter => {
+                return Err(invalid!(
+                    "Cannot include non-counter statement in a counter batch"
+                ));
+            }
             _ => {}
         }
     }
-    if batch.kind == BatchKind::Counter { Err(CqlError::unsupported("updating counters")) } else { Ok(()) }
+    if batch.kind == BatchKind::Counter {
+        Err(CqlError::unsupported("updating counters"))
+    } else {
+        Ok(())
+    }
 }
 
 /// Resolves a parsed statement.
-pub fn prepare_parsed(parsed: Parsed, schema: &Schema, keyspace: Option<&str>) -> Result<Prepared, CqlError> {
+pub fn prepare_parsed(
+    parsed: Parsed,
+    schema: &Schema,
+    keyspace: Option<&str>,
+) -> Result<Prepared, CqlError> {
     let mut analysis = Analysis::new(schema, &parsed.markers);
     let (mut partition_key_indexes, mut result) = (Vec::new(), None);
     let body = match parsed.statement {
@@ -162,10 +234,22 @@ pub fn prepare_parsed(parsed: Parsed, schema: &Schema, keyspace: Option<&str>) -
         }
         other => Body::Other(other),
     };
-    let untyped = |marker: Option<ColumnSpec>| marker.ok_or_else(|| invalid!("A bind variable stands where none can"));
-    let variables = analysis.markers.into_iter().map(untyped).collect::<Result<Vec<_>, _>>()?;
+    let untyped = |marker: Option<ColumnSpec>| {
+        marker.ok_or_else(|| invalid!("A bind variable stands where none can"))
+    };
+    let variables = analysis
+        .markers
+        .into_iter()
+        .map(untyped)
+        .collect::<Result<Vec<_>, _>>()?;
     let keyspace = keyspace.map(str::to_owned);
-    Ok(Prepared(Arc::new(Inner { body, keyspace, variables, partition_key_indexes, result })))
+    Ok(Prepared(Arc::new(Inner {
+        body,
+        keyspace,
+        variables,
+        partition_key_indexes,
+        result,
+    })))
 }
 
 impl Prepared {
@@ -215,32 +299,55 @@ impl Prepared {
             Body::Select(_) | Body::Truncate(_) => true,
             Body::Modification(modification) => is_idempotent(modification),
             Body::Batch { statements, .. } => statements.iter().all(is_idempotent),
-            Body::Other(statement) => matches!(statement, Statement::Use(_) | Statement::Describe { .. }),
+            Body::Other(statement) => {
+                matches!(statement, Statement::Use(_) | Statement::Describe { .. })
+            }
         }
     }
 
     /// Binds values. `schema` is the snapshot of now; only DDL and DESCRIBE look at it.
-    pub fn bind(&self, values: &BoundValues, context: &BindContext, schema: &Schema) -> Result<Plan, CqlError> {
+    pub fn bind(
+        &self,
+        values: &BoundValues,
+        context: &BindContext,
+        schema: &Schema,
+    ) -> Result<Plan, CqlError> {
         let values = arrange(&self.0.variables, values)?;
         let keyspace = self.0.keyspace.as_deref();
         match &self.0.body {
-            Body::Select(select) => Ok(Plan::Read(Box::new(SelectPlan::bind(select, values, context)?))),
+            Body::Select(select) => Ok(Plan::Read(Box::new(SelectPlan::bind(
+                select, values, context,
+            )?))),
             Body::Modification(modification) => {
                 let evaluation = Evaluation::new(context, &values);
                 let updates = modification::bind(modification, &evaluation, None)?;
-                Ok(Plan::Write { kind: WriteKind::Simple, mutations: mutations_of(updates), warnings: Vec::new() })
+                Ok(Plan::Write {
+                    kind: WriteKind::Simple,
+                    mutations: mutations_of(updates),
+                    warnings: Vec::new(),
+                })
             }
-            Body::Batch { kind, timestamp, statements } => bind_batch(*kind, timestamp.as_ref(), statements, &values, context),
+            Body::Batch {
+                kind,
+                timestamp,
+                statements,
+            } => bind_batch(*kind, timestamp.as_ref(), statements, &values, context),
             Body::Truncate(table) => {
-                if ddl::is_system(&table.keyspace) && table.keyspace != "system_traces" && table.keyspace != "system_distributed" {
-                    return Err(CqlError::Unauthorized(format!("{} keyspace is not user-modifiable.", table.keyspace)));
+                if ddl::is_system(&table.keyspace)
+                    && table.keyspace != "system_traces"
+                    && table.keyspace != "system_distributed"
+                {
+                    return Err(CqlError::Unauthorized(format!(
+                        "{} keyspace is not user-modifiable.",
+                        table.keyspace
+                    )));
                 }
                 Ok(Plan::Truncate(Arc::clone(table)))
             }
             Body::Other(Statement::Use(name)) => Ok(Plan::Use(name.clone())),
-            Body::Other(Statement::Describe { target, internals }) => {
-                Ok(Plan::Rows(describe::describe(target, *internals, schema, keyspace, &context.cluster)?))
-            }
+            Body::Other(Statement::Describe { target, internals }) => Ok(Plan::Rows(
+                describe::describe(target, *internals, schema, keyspace, &context.cluster)?,
+            )),
             Body::Other(statement) => {
                 let ddl_context = DdlContext {
                     keyspace,
@@ -248,7 +355,9 @@ impl Prepared {
                     new_table_id: Evaluation::new(context, &[]).time_uuid(),
                     datacenters: &context.datacenters,
                 };
-                Ok(Plan::Schema(ddl::apply_ddl(schema, statement, &ddl_context)?.map(Box::new)))
+                Ok(Plan::Schema(
+                    ddl::apply_ddl(schema, statement, &ddl_context)?.map(Box::new),
+                ))
             }
         }
     }
@@ -258,16 +367,24 @@ fn is_idempotent(modification: &PreparedModification) -> bool {
     use modification::{Body, Change};
     match &modification.body {
         Body::Json { .. } => true,
-        Body::Columns { operations, .. } => operations.iter().all(|operation| match &operation.change {
-            Change::Append(_) | Change::Prepend(_) => !matches!(operation.cql_type, CqlType::List { .. }),
-            Change::Set(Expr::Call(..)) => false,
-            _ => true,
-        }),
+        Body::Columns { operations, .. } => {
+            operations.iter().all(|operation| match &operation.change {
+                Change::Append(_) | Change::Prepend(_) => {
+                    !matches!(operation.cql_type, CqlType::List { .. })
+                }
+                Change::Set(Expr::Call(..)) => false,
+                _ => true,
+            })
+        }
     }
 }
 
 fn bind_batch(
-    kind: BatchKind, timestamp: Option<&Expr>, statements: &[PreparedModification], values: &[BoundValue], context: &BindContext,
+    kind: BatchKind,
+    timestamp: Option<&Expr>,
+    statements: &[PreparedModification],
+    values: &[BoundValue],
+    context: &BindContext,
 ) -> Result<Plan, CqlError> {
     let evaluation = Evaluation::new(context, values);
     let timestamp = match timestamp.map(|expr| expr.value(&evaluation)).transpose()? {
@@ -279,8 +396,16 @@ fn bind_batch(
     for statement in statements {
         updates.extend(modification::bind(statement, &evaluation, timestamp)?);
     }
-    let kind = if kind == BatchKind::Logged { WriteKind::LoggedBatch } else { WriteKind::UnloggedBatch };
-    Ok(Plan::Write { kind, mutations: mutations_of(updates), warnings: Vec::new() })
+    let kind = if kind == BatchKind::Logged {
+        WriteKind::LoggedBatch
+    } else {
+        WriteKind::UnloggedBatch
+    };
+    Ok(Plan::Write {
+        kind,
+        mutations: mutations_of(updates),
+        warnings: Vec::new(),
+    })
 }
 
 /// Mutations of updates: one per keyspace and partition key, each with one update per table.
@@ -293,7 +418,10 @@ pub fn mutations_of(updates: Vec<PartitionUpdate>) -> Vec<Mutation> {
             continue;
         }
         let place = (update.table.keyspace.clone(), update.partition.key.clone());
-        match places.get(&place).and_then(|at: &usize| mutations.get_mut(*at)) {
+        match places
+            .get(&place)
+            .and_then(|at: &usize| mutations.get_mut(*at))
+        {
             None => {
                 places.insert(place, mutations.len());
                 mutations.push(Mutation::of(update));
@@ -305,7 +433,11 @@ pub fn mutations_of(updates: Vec<PartitionUpdate>) -> Vec<Mutation> {
 }
 
 fn merge_into(mutation: &mut Mutation, update: PartitionUpdate) {
-    let Some(present) = mutation.updates.iter_mut().find(|present| present.table.id == update.table.id) else {
+    let Some(present) = mutation
+        .updates
+        .iter_mut()
+        .find(|present| present.table.id == update.table.id)
+    else {
         mutation.updates.push(update);
         return;
     };
@@ -318,12 +450,16 @@ fn merge_into(mutation: &mut Mutation, update: PartitionUpdate) {
 /// The mutations of statements that the protocol's BATCH message holds: each prepared with its
 /// values.
 pub fn bind_batch_message(
-    kind: BatchKind, statements: &[(Prepared, BoundValues)], context: &BindContext,
+    kind: BatchKind,
+    statements: &[(Prepared, BoundValues)],
+    context: &BindContext,
 ) -> Result<Plan, CqlError> {
     let mut updates = Vec::new();
     for (at, (prepared, values)) in (0_u8..=u8::MAX).cycle().zip(statements) {
         let Body::Modification(modification) = &prepared.0.body else {
-            return Err(invalid!("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed."));
+            return Err(invalid!(
+                "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed."
+            ));
         };
         if kind == BatchKind::Counter {
             return Err(CqlError::unsupported("updating counters"));
@@ -332,10 +468,22 @@ pub fn bind_batch_message(
         // time UUIDs of different statements must differ
         let mut context = context.clone();
         context.entropy[7] = context.entropy[7].wrapping_add(at);
-        updates.extend(modification::bind(modification, &Evaluation::new(&context, &values), None)?);
+        updates.extend(modification::bind(
+            modification,
+            &Evaluation::new(&context, &values),
+            None,
+        )?);
     }
-    let kind = if kind == BatchKind::Logged { WriteKind::LoggedBatch } else { WriteKind::UnloggedBatch };
-    Ok(Plan::Write { kind, mutations: mutations_of(updates), warnings: Vec::new() })
+    let kind = if kind == BatchKind::Logged {
+        WriteKind::LoggedBatch
+    } else {
+        WriteKind::UnloggedBatch
+    };
+    Ok(Plan::Write {
+        kind,
+        mutations: mutations_of(updates),
+        warnings: Vec::new(),
+    })
 }
 
 /// Cassandra's id of a prepared statement: MD5 of keyspace and text. Pass the keyspace only where

@@ -34,7 +34,10 @@ pub(crate) enum Values {
     One(Source),
     Many(Vec<Source>),
     /// An expression of a list type; its elements are values, or tuples of them.
-    List { expr: Expr, tuples: bool },
+    List {
+        expr: Expr,
+        tuples: bool,
+    },
 }
 
 /// One end of a slice.
@@ -56,7 +59,13 @@ pub(crate) struct Restriction {
 
 impl Restriction {
     fn new(first: usize, count: usize) -> Self {
-        Self { first, count, values: None, lower: None, upper: None }
+        Self {
+            first,
+            count,
+            values: None,
+            lower: None,
+            upper: None,
+        }
     }
 
     fn is_slice(&self) -> bool {
@@ -107,7 +116,11 @@ struct Collector<'a, 'b> {
 
 impl Restrictions {
     /// Sorts relations.
-    pub(crate) fn prepare(analysis: &mut Analysis<'_>, table: &Arc<TableMetadata>, relations: &[Relation]) -> Result<Self, CqlError> {
+    pub(crate) fn prepare(
+        analysis: &mut Analysis<'_>,
+        table: &Arc<TableMetadata>,
+        relations: &[Relation],
+    ) -> Result<Self, CqlError> {
         let mut collector = Collector {
             analysis,
             table: Arc::clone(table),
@@ -132,18 +145,28 @@ impl Restrictions {
     /// Names of the columns of the partition key without values.
     pub(crate) fn missing_partition_key(&self) -> Vec<&str> {
         let columns = self.table.partition_key().iter().zip(&self.partition);
-        columns.filter(|(_, values)| values.is_none()).map(|(column, _)| column.name.as_str()).collect()
+        columns
+            .filter(|(_, values)| values.is_none())
+            .map(|(column, _)| column.name.as_str())
+            .collect()
     }
 
     /// Names of the clustering columns without values.
     pub(crate) fn missing_clustering(&self) -> Vec<&str> {
         let covered = self.value_columns();
-        self.table.clustering()[covered..].iter().map(|column| column.name.as_str()).collect()
+        self.table.clustering()[covered..]
+            .iter()
+            .map(|column| column.name.as_str())
+            .collect()
     }
 
     /// How many leading clustering columns have values.
     pub(crate) fn value_columns(&self) -> usize {
-        self.clustering.iter().filter(|r| r.values.is_some()).map(|r| r.count).sum()
+        self.clustering
+            .iter()
+            .filter(|r| r.values.is_some())
+            .map(|r| r.count)
+            .sum()
     }
 
     /// Whether a clustering column is restricted by a slice.
@@ -153,7 +176,10 @@ impl Restrictions {
 
     /// Whether the partition key is restricted by IN.
     pub(crate) fn is_key_in(&self) -> bool {
-        self.partition.iter().flatten().any(|values| !matches!(values, Values::One(_)))
+        self.partition
+            .iter()
+            .flatten()
+            .any(|values| !matches!(values, Values::One(_)))
     }
 
     /// Whether the token is restricted.
@@ -163,7 +189,9 @@ impl Restrictions {
 
     /// Whether the query may read much more than it returns.
     pub(crate) fn needs_filtering(&self) -> bool {
-        self.needs_filtering || !self.filters.is_empty() || (!self.has_partition_key() && !self.clustering.is_empty())
+        self.needs_filtering
+            || !self.filters.is_empty()
+            || (!self.has_partition_key() && !self.clustering.is_empty())
     }
 
     /// Bind-marker indexes of the partition key's columns, when each is one marker.
@@ -175,7 +203,11 @@ impl Restrictions {
             },
             _ => None,
         };
-        self.partition.iter().map(index).collect::<Option<Vec<_>>>().unwrap_or_default()
+        self.partition
+            .iter()
+            .map(index)
+            .collect::<Option<Vec<_>>>()
+            .unwrap_or_default()
     }
 }
 
@@ -200,102 +232,227 @@ impl Collector<'_, '_> {
 
     fn relation(&mut self, relation: &Relation) -> Result<(), CqlError> {
         match relation {
-            Relation::Column { comparison: Comparison::NotEqual, .. }
-            | Relation::Tuple { comparison: Comparison::NotEqual, .. }
-            | Relation::MapEntry { comparison: Comparison::NotEqual, .. } => {
-                Err(invalid!("Unsupported \"!=\" relation: {}", text::relation(relation)))
+            Relation::Column {
+                comparison: Comparison::NotEqual,
+                ..
             }
-            Relation::Column { column, comparison: Comparison::Like, .. } => {
+            | Relation::Tuple {
+                comparison: Comparison::NotEqual,
+                ..
+            }
+            | Relation::MapEntry {
+                comparison: Comparison::NotEqual,
+                ..
+            } => Err(invalid!(
+                "Unsupported \"!=\" relation: {}",
+                text::relation(relation)
+            )),
+            Relation::Column {
+                column,
+                comparison: Comparison::Like,
+                ..
+            } => {
                 self.column(column)?;
-                Err(invalid!("LIKE restriction is only supported on properly indexed columns. {} is not valid.", text::relation(relation)))
+                Err(invalid!(
+                    "LIKE restriction is only supported on properly indexed columns. {} is not valid.",
+                    text::relation(relation)
+                ))
             }
-            Relation::Column { column, comparison, value } => self.single(column, *comparison, value, relation),
+            Relation::Column {
+                column,
+                comparison,
+                value,
+            } => self.single(column, *comparison, value, relation),
             Relation::In { column, values } => self.single_in(column, values),
-            Relation::Tuple { columns, comparison, value } => self.tuple(columns, *comparison, value, relation),
+            Relation::Tuple {
+                columns,
+                comparison,
+                value,
+            } => self.tuple(columns, *comparison, value, relation),
             Relation::TupleIn { columns, values } => self.tuple_in(columns, values, relation),
-            Relation::Token { columns, comparison, value } => self.token(columns, *comparison, value),
-            Relation::MapEntry { column, key, comparison, value } => self.map_entry(column, key, *comparison, value),
-            Relation::IsNotNull { .. } => {
-                Err(invalid!("Unsupported restriction: {}", text::relation(relation)))
+            Relation::Token {
+                columns,
+                comparison,
+                value,
+            } => self.token(columns, *comparison, value),
+            Relation::MapEntry {
+                column,
+                key,
+                comparison,
+                value,
+            } => self.map_entry(column, key, *comparison, value),
+            Relation::IsNotNull { .. } => Err(invalid!(
+                "Unsupported restriction: {}",
+                text::relation(relation)
+            )),
+            Relation::CustomIndex { .. } => {
+                Err(CqlError::unsupported("a custom index expression in WHERE"))
             }
-            Relation::CustomIndex { .. } => Err(CqlError::unsupported("a custom index expression in WHERE")),
         }
     }
 
-    fn single(&mut self, name: &str, comparison: Comparison, value: &Term, relation: &Relation) -> Result<(), CqlError> {
+    fn single(
+        &mut self,
+        name: &str,
+        comparison: Comparison,
+        value: &Term,
+        relation: &Relation,
+    ) -> Result<(), CqlError> {
         let column = self.column(name)?;
         if matches!(comparison, Comparison::Contains | Comparison::ContainsKey) {
             return self.contains(&column, comparison, value);
         }
         if column.cql_type == CqlType::Duration && comparison != Comparison::Equal {
-            return Err(invalid!("Slice restrictions are not supported on duration columns"));
+            return Err(invalid!(
+                "Slice restrictions are not supported on duration columns"
+            ));
         }
         if column.cql_type.is_multi_cell() {
             return Err(invalid!(
-                "Collection column '{name}' ({}) cannot be restricted by a '{}' relation", column.cql_type, comparison.sign()
+                "Collection column '{name}' ({}) cannot be restricted by a '{}' relation",
+                column.cql_type,
+                comparison.sign()
             ));
         }
         let receiver = Receiver::new(name, column.cql_type.clone());
         let expr = self.analysis.term(value, &receiver)?;
         if expr == Expr::Constant(None) {
-            return Err(invalid!("Invalid null value in condition for column {name}"));
+            return Err(invalid!(
+                "Invalid null value in condition for column {name}"
+            ));
         }
         let source = Source::Each(vec![expr.clone()]);
         match column.kind {
-            ColumnKind::PartitionKey if comparison == Comparison::Equal => self.partition_values(&column, Values::One(source)),
+            ColumnKind::PartitionKey if comparison == Comparison::Equal => {
+                self.partition_values(&column, Values::One(source))
+            }
             ColumnKind::PartitionKey => {
                 self.partition_slices = true;
-                self.key_filters.push(Filter { column: column.id, name: name.into(), operator: operator_of(comparison), map_key: None, value: expr });
+                self.key_filters.push(Filter {
+                    column: column.id,
+                    name: name.into(),
+                    operator: operator_of(comparison),
+                    map_key: None,
+                    value: expr,
+                });
                 Ok(())
             }
-            ColumnKind::Clustering => self.clustering_restriction(column.position, 1, comparison, source, relation),
+            ColumnKind::Clustering => {
+                self.clustering_restriction(column.position, 1, comparison, source, relation)
+            }
             ColumnKind::Static | ColumnKind::Regular => {
-                self.filters.push(Filter { column: column.id, name: name.into(), operator: operator_of(comparison), map_key: None, value: expr });
+                self.filters.push(Filter {
+                    column: column.id,
+                    name: name.into(),
+                    operator: operator_of(comparison),
+                    map_key: None,
+                    value: expr,
+                });
                 Ok(())
             }
         }
     }
 
-    fn contains(&mut self, column: &Column, comparison: Comparison, value: &Term) -> Result<(), CqlError> {
+    fn contains(
+        &mut self,
+        column: &Column,
+        comparison: Comparison,
+        value: &Term,
+    ) -> Result<(), CqlError> {
         let wants_key = comparison == Comparison::ContainsKey;
         let (wanted, prefix) = match &column.cql_type {
-            CqlType::List { element, .. } | CqlType::Set { element, .. } if !wants_key => (element, "value"),
+            CqlType::List { element, .. } | CqlType::Set { element, .. } if !wants_key => {
+                (element, "value")
+            }
             CqlType::Map { value, .. } if !wants_key => (value, "value"),
             CqlType::Map { key, .. } => (key, "key"),
             CqlType::List { .. } | CqlType::Set { .. } => {
-                return Err(invalid!("Cannot use CONTAINS KEY on non-map column {}", column.name));
+                return Err(invalid!(
+                    "Cannot use CONTAINS KEY on non-map column {}",
+                    column.name
+                ));
             }
-            _ => return Err(invalid!("Cannot use {} on non-collection column {}", comparison.sign(), column.name)),
+            _ => {
+                return Err(invalid!(
+                    "Cannot use {} on non-collection column {}",
+                    comparison.sign(),
+                    column.name
+                ));
+            }
         };
         let receiver = Receiver::new(format!("{prefix}({})", column.name), (**wanted).clone());
         let value = self.analysis.term(value, &receiver)?;
-        self.filters.push(Filter { column: column.id, name: column.name.clone(), operator: operator_of(comparison), map_key: None, value });
+        self.filters.push(Filter {
+            column: column.id,
+            name: column.name.clone(),
+            operator: operator_of(comparison),
+            map_key: None,
+            value,
+        });
         Ok(())
     }
 
-    fn map_entry(&mut self, name: &str, key: &Term, comparison: Comparison, value: &Term) -> Result<(), CqlError> {
+    fn map_entry(
+        &mut self,
+        name: &str,
+        key: &Term,
+        comparison: Comparison,
+        value: &Term,
+    ) -> Result<(), CqlError> {
         let column = self.column(name)?;
-        let CqlType::Map { key: key_type, value: value_type, frozen } = &column.cql_type else {
+        let CqlType::Map {
+            key: key_type,
+            value: value_type,
+            frozen,
+        } = &column.cql_type
+        else {
             return Err(invalid!("Column {name} cannot be used as a map"));
         };
         if *frozen {
-            return Err(invalid!("Map-entry equality predicates on frozen map column {name} are not supported"));
+            return Err(invalid!(
+                "Map-entry equality predicates on frozen map column {name} are not supported"
+            ));
         }
         if comparison != Comparison::Equal {
             return Err(invalid!("Only EQ relations are supported on map entries"));
         }
-        let map_key = self.analysis.term(key, &Receiver::new(format!("key({name})"), (**key_type).clone()))?;
-        let value = self.analysis.term(value, &Receiver::new(format!("value({name})"), (**value_type).clone()))?;
-        self.filters.push(Filter { column: column.id, name: name.into(), operator: Operator::Equal, map_key: Some(map_key), value });
+        let map_key = self.analysis.term(
+            key,
+            &Receiver::new(format!("key({name})"), (**key_type).clone()),
+        )?;
+        let value = self.analysis.term(
+            value,
+            &Receiver::new(format!("value({name})"), (**value_type).clone()),
+        )?;
+        self.filters.push(Filter {
+            column: column.id,
+            name: name.into(),
+            operator: Operator::Equal,
+            map_key: Some(map_key),
+            value,
+        });
         Ok(())
     }
 
-    fn in_list(&mut self, values: &InValues, name: &str, receiver: &Receiver) -> Result<Values, CqlError> {
+    fn in_list(
+        &mut self,
+        values: &InValues,
+        name: &str,
+        receiver: &Receiver,
+    ) -> Result<Values, CqlError> {
         Ok(match values {
             InValues::Marker(marker) => {
-                let list = CqlType::List { element: Arc::new(receiver.cql_type.clone()), frozen: false };
-                let expr = self.analysis.marker(marker, &Receiver::new(format!("in({name})"), list));
-                Values::List { expr, tuples: false }
+                let list = CqlType::List {
+                    element: Arc::new(receiver.cql_type.clone()),
+                    frozen: false,
+                };
+                let expr = self
+                    .analysis
+                    .marker(marker, &Receiver::new(format!("in({name})"), list));
+                Values::List {
+                    expr,
+                    tuples: false,
+                }
             }
             InValues::List(terms) => {
                 let mut sources = Vec::with_capacity(terms.len());
@@ -316,7 +473,9 @@ impl Collector<'_, '_> {
     fn single_in(&mut self, name: &str, values: &InValues) -> Result<(), CqlError> {
         let column = self.column(name)?;
         if matches!(column.kind, ColumnKind::Static | ColumnKind::Regular) {
-            return Err(invalid!("IN predicates on non-primary-key columns ({name}) is not yet supported"));
+            return Err(invalid!(
+                "IN predicates on non-primary-key columns ({name}) is not yet supported"
+            ));
         }
         let receiver = Receiver::new(name, column.cql_type.clone());
         let values = self.in_list(values, name, &receiver)?;
@@ -329,27 +488,57 @@ impl Collector<'_, '_> {
     fn partition_values(&mut self, column: &Column, values: Values) -> Result<(), CqlError> {
         let slot = &mut self.partition[column.position];
         if slot.is_some() {
-            return Err(invalid!("{} cannot be restricted by more than one relation if it includes an Equal", column.name));
+            return Err(invalid!(
+                "{} cannot be restricted by more than one relation if it includes an Equal",
+                column.name
+            ));
         }
         *slot = Some(values);
         Ok(())
     }
 
     fn names(&self, first: usize, count: usize) -> String {
-        let names: Vec<_> = self.table.clustering()[first..first + count].iter().map(|c| c.name.clone()).collect();
-        if count == 1 { names.concat() } else { format!("({})", names.join(", ")) }
+        let names: Vec<_> = self.table.clustering()[first..first + count]
+            .iter()
+            .map(|c| c.name.clone())
+            .collect();
+        if count == 1 {
+            names.concat()
+        } else {
+            format!("({})", names.join(", "))
+        }
     }
 
-    fn clustering_values(&mut self, first: usize, count: usize, values: Values) -> Result<(), CqlError> {
-        if self.clustering.iter().any(|r| r.first < first + count && first < r.first + r.count) {
-            return Err(invalid!("{} cannot be restricted by more than one relation if it includes an Equal", self.names(first, count)));
+    fn clustering_values(
+        &mut self,
+        first: usize,
+        count: usize,
+        values: Values,
+    ) -> Result<(), CqlError> {
+        if self
+            .clustering
+            .iter()
+            .any(|r| r.first < first + count && first < r.first + r.count)
+        {
+            return Err(invalid!(
+                "{} cannot be restricted by more than one relation if it includes an Equal",
+                self.names(first, count)
+            ));
         }
-        self.clustering.push(Restriction { values: Some(values), ..Restriction::new(first, count) });
+        self.clustering.push(Restriction {
+            values: Some(values),
+            ..Restriction::new(first, count)
+        });
         Ok(())
     }
 
     fn clustering_restriction(
-        &mut self, first: usize, count: usize, comparison: Comparison, source: Source, _relation: &Relation,
+        &mut self,
+        first: usize,
+        count: usize,
+        comparison: Comparison,
+        source: Source,
+        _relation: &Relation,
     ) -> Result<(), CqlError> {
         if comparison == Comparison::Equal {
             return self.clustering_values(first, count, Values::One(source));
@@ -366,41 +555,64 @@ impl Collector<'_, '_> {
         };
         let restriction = &mut self.clustering[at];
         if restriction.values.is_some() {
-            return Err(invalid!("{names} cannot be restricted by more than one relation if it includes an Equal"));
+            return Err(invalid!(
+                "{names} cannot be restricted by more than one relation if it includes an Equal"
+            ));
         }
         if restriction.count != count {
-            return Err(CqlError::unsupported("mixing slices of one and of several clustering columns"));
+            return Err(CqlError::unsupported(
+                "mixing slices of one and of several clustering columns",
+            ));
         }
-        let (slot, word) = if lower { (&mut restriction.lower, "start") } else { (&mut restriction.upper, "end") };
+        let (slot, word) = if lower {
+            (&mut restriction.lower, "start")
+        } else {
+            (&mut restriction.upper, "end")
+        };
         if slot.is_some() {
-            return Err(invalid!("More than one restriction was found for the {word} bound on {names}"));
+            return Err(invalid!(
+                "More than one restriction was found for the {word} bound on {names}"
+            ));
         }
         *slot = Some(Bound { source, inclusive });
         Ok(())
     }
 
     /// Position of the first of the columns of a multi-column relation, and their types.
-    fn tuple_columns(&self, names: &[String], relation: &Relation) -> Result<(usize, Vec<CqlType>), CqlError> {
+    fn tuple_columns(
+        &self,
+        names: &[String],
+        relation: &Relation,
+    ) -> Result<(usize, Vec<CqlType>), CqlError> {
         let mut first = 0;
         let mut types = Vec::with_capacity(names.len());
         for (at, name) in names.iter().enumerate() {
             let column = self.column(name)?;
             if column.kind != ColumnKind::Clustering {
                 return Err(invalid!(
-                    "Multi-column relations can only be applied to clustering columns but was applied to: {}", quote_name(name)
+                    "Multi-column relations can only be applied to clustering columns but was applied to: {}",
+                    quote_name(name)
                 ));
             }
             if at == 0 {
                 first = column.position;
             } else if column.position != first + at {
-                return Err(invalid!("Clustering columns must appear in the PRIMARY KEY order in multi-column relations: {}", text::relation(relation)));
+                return Err(invalid!(
+                    "Clustering columns must appear in the PRIMARY KEY order in multi-column relations: {}",
+                    text::relation(relation)
+                ));
             }
             types.push(column.cql_type);
         }
         Ok((first, types))
     }
 
-    fn tuple_source(&mut self, names: &[String], types: &[CqlType], value: &Term) -> Result<Source, CqlError> {
+    fn tuple_source(
+        &mut self,
+        names: &[String],
+        types: &[CqlType],
+        value: &Term,
+    ) -> Result<Source, CqlError> {
         match value {
             Term::Marker(marker) => {
                 let tuple = CqlType::Tuple(types.to_vec().into());
@@ -410,60 +622,114 @@ impl Collector<'_, '_> {
             Term::Tuple(items) => {
                 if items.len() != types.len() {
                     return Err(invalid!(
-                        "Expected {} elements in value tuple, but got {}: {}", types.len(), items.len(), text::term(value)
+                        "Expected {} elements in value tuple, but got {}: {}",
+                        types.len(),
+                        items.len(),
+                        text::term(value)
                     ));
                 }
                 let mut each = Vec::with_capacity(items.len());
                 for ((item, cql_type), name) in items.iter().zip(types).zip(names) {
-                    each.push(self.analysis.term(item, &Receiver::new(name, cql_type.clone()))?);
+                    each.push(
+                        self.analysis
+                            .term(item, &Receiver::new(name, cql_type.clone()))?,
+                    );
                 }
                 Ok(Source::Each(each))
             }
-            other => Err(invalid!("Invalid value of a multi-column relation: {}", text::term(other))),
+            other => Err(invalid!(
+                "Invalid value of a multi-column relation: {}",
+                text::term(other)
+            )),
         }
     }
 
-    fn tuple(&mut self, names: &[String], comparison: Comparison, value: &Term, relation: &Relation) -> Result<(), CqlError> {
+    fn tuple(
+        &mut self,
+        names: &[String],
+        comparison: Comparison,
+        value: &Term,
+        relation: &Relation,
+    ) -> Result<(), CqlError> {
         let (first, types) = self.tuple_columns(names, relation)?;
         let source = self.tuple_source(names, &types, value)?;
         self.clustering_restriction(first, names.len(), comparison, source, relation)
     }
 
-    fn tuple_in(&mut self, names: &[String], values: &InValues, relation: &Relation) -> Result<(), CqlError> {
+    fn tuple_in(
+        &mut self,
+        names: &[String],
+        values: &InValues,
+        relation: &Relation,
+    ) -> Result<(), CqlError> {
         let (first, types) = self.tuple_columns(names, relation)?;
         let values = match values {
             InValues::Marker(marker) => {
                 let tuple = CqlType::Tuple(types.into());
-                let list = CqlType::List { element: Arc::new(tuple), frozen: false };
+                let list = CqlType::List {
+                    element: Arc::new(tuple),
+                    frozen: false,
+                };
                 let receiver = Receiver::new(format!("in({})", names.join(",")), list);
-                Values::List { expr: self.analysis.marker(marker, &receiver), tuples: true }
+                Values::List {
+                    expr: self.analysis.marker(marker, &receiver),
+                    tuples: true,
+                }
             }
             InValues::List(terms) => {
-                let sources: Result<Vec<_>, _> = terms.iter().map(|term| self.tuple_source(names, &types, term)).collect();
+                let sources: Result<Vec<_>, _> = terms
+                    .iter()
+                    .map(|term| self.tuple_source(names, &types, term))
+                    .collect();
                 Values::Many(sources?)
             }
         };
         self.clustering_values(first, names.len(), values)
     }
 
-    fn token(&mut self, names: &[String], comparison: Comparison, value: &Term) -> Result<(), CqlError> {
+    fn token(
+        &mut self,
+        names: &[String],
+        comparison: Comparison,
+        value: &Term,
+    ) -> Result<(), CqlError> {
         for name in names {
             self.column(name)?;
         }
-        let key: Vec<&str> = self.table.partition_key().iter().map(|column| column.name.as_str()).collect();
+        let key: Vec<&str> = self
+            .table
+            .partition_key()
+            .iter()
+            .map(|column| column.name.as_str())
+            .collect();
         if key.len() != names.len() || names.iter().any(|name| !key.contains(&name.as_str())) {
-            return Err(invalid!("The token() function must be applied to all partition key components or none of them"));
+            return Err(invalid!(
+                "The token() function must be applied to all partition key components or none of them"
+            ));
         }
         if key.iter().zip(names).any(|(a, b)| a != b) {
-            return Err(invalid!("The token function arguments must be in the partition key order: {}", key.join(", ")));
+            return Err(invalid!(
+                "The token function arguments must be in the partition key order: {}",
+                key.join(", ")
+            ));
         }
-        let expr = self.analysis.term(value, &Receiver::new("partition key token", CqlType::BigInt))?;
+        let expr = self.analysis.term(
+            value,
+            &Receiver::new("partition key token", CqlType::BigInt),
+        )?;
         let inclusive = matches!(comparison, Comparison::GreaterEqual | Comparison::LessEqual);
         match comparison {
             Comparison::Equal => self.token.0 = Some(expr),
-            Comparison::Greater | Comparison::GreaterEqual => self.token.1 = Some((expr, inclusive)),
+            Comparison::Greater | Comparison::GreaterEqual => {
+                self.token.1 = Some((expr, inclusive))
+            }
             Comparison::Less | Comparison::LessEqual => self.token.2 = Some((expr, inclusive)),
-            _ => return Err(invalid!("{} cannot be used with the token function", comparison.sign())),
+            _ => {
+                return Err(invalid!(
+                    "{} cannot be used with the token function",
+                    comparison.sign()
+                ));
+            }
         }
         Ok(())
     }
@@ -522,7 +788,9 @@ impl Collector<'_, '_> {
     fn as_filters(&mut self, restriction: Restriction) -> Result<(), CqlError> {
         let column = self.table.clustering()[restriction.first].clone();
         if restriction.count > 1 {
-            return Err(CqlError::unsupported("filtering by a multi-column relation"));
+            return Err(CqlError::unsupported(
+                "filtering by a multi-column relation",
+            ));
         }
         if let Some(values) = restriction.values {
             self.filters.push(value_filter(&column, values)?);
@@ -533,9 +801,19 @@ impl Collector<'_, '_> {
         ];
         for (bound, exclusive, inclusive) in bounds {
             let Some(bound) = bound else { continue };
-            let operator = if bound.inclusive { inclusive } else { exclusive };
+            let operator = if bound.inclusive {
+                inclusive
+            } else {
+                exclusive
+            };
             let value = single_expr(bound.source)?;
-            self.filters.push(Filter { column: column.id, name: column.name.clone(), operator, map_key: None, value });
+            self.filters.push(Filter {
+                column: column.id,
+                name: column.name.clone(),
+                operator,
+                map_key: None,
+                value,
+            });
         }
         Ok(())
     }
@@ -556,7 +834,9 @@ impl Restrictions {
 
 fn single_expr(source: Source) -> Result<Expr, CqlError> {
     match source {
-        Source::Each(mut each) if each.len() == 1 => each.pop().ok_or_else(|| invalid!("empty restriction")),
+        Source::Each(mut each) if each.len() == 1 => {
+            each.pop().ok_or_else(|| invalid!("empty restriction"))
+        }
         Source::Each(each) => Ok(Expr::Fields(each)),
         Source::Tuple(expr) => Ok(expr),
     }
@@ -571,5 +851,11 @@ fn value_filter(column: &Column, values: Values) -> Result<Filter, CqlError> {
         }
         Values::List { expr, .. } => (Operator::In, expr),
     };
-    Ok(Filter { column: column.id, name: column.name.clone(), operator, map_key: None, value })
+    Ok(Filter {
+        column: column.id,
+        name: column.name.clone(),
+        operator,
+        map_key: None,
+        value,
+    })
 }

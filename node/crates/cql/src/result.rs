@@ -24,9 +24,21 @@ pub(crate) struct Visit<'a> {
 impl<'a> Visit<'a> {
     /// The rows to count: live rows; without any, `None` once for live static values.
     pub(crate) fn rows(&self, select: &PreparedSelect) -> Vec<Option<&'a Row>> {
-        let live = self.partition.rows().filter(|row| row.is_live(self.now)).map(Some);
-        let mut rows: Vec<_> = if select.distinct { live.take(1).collect() } else { live.collect() };
-        if rows.is_empty() && !self.resumed && select.returns_static_only() && self.partition.static_row.is_live(self.now) {
+        let live = self
+            .partition
+            .rows()
+            .filter(|row| row.is_live(self.now))
+            .map(Some);
+        let mut rows: Vec<_> = if select.distinct {
+            live.take(1).collect()
+        } else {
+            live.collect()
+        };
+        if rows.is_empty()
+            && !self.resumed
+            && select.returns_static_only()
+            && self.partition.static_row.is_live(self.now)
+        {
             rows.push(None);
         }
         rows
@@ -59,14 +71,29 @@ impl RowValues for RowContext<'_> {
         match column.kind {
             ColumnKind::PartitionKey => self.key.get(column.position).cloned(),
             ColumnKind::Clustering => self.row?.clustering.0.get(column.position)?.clone(),
-            ColumnKind::Static | ColumnKind::Regular => value_of(self.data(column)?, &column.cql_type, self.now),
+            ColumnKind::Static | ColumnKind::Regular => {
+                value_of(self.data(column)?, &column.cql_type, self.now)
+            }
         }
     }
 
-    fn fact(&self, fact: CellFact, column: usize, multi_cell: bool) -> Result<Option<Bytes>, CqlError> {
-        let Some(column) = self.columns.get(column) else { return Ok(None) };
-        let Some(data) = self.data(column) else { return Ok(None) };
-        let live: Vec<&Cell> = data.cells().iter().filter(|cell| cell.is_live(self.now)).collect();
+    fn fact(
+        &self,
+        fact: CellFact,
+        column: usize,
+        multi_cell: bool,
+    ) -> Result<Option<Bytes>, CqlError> {
+        let Some(column) = self.columns.get(column) else {
+            return Ok(None);
+        };
+        let Some(data) = self.data(column) else {
+            return Ok(None);
+        };
+        let live: Vec<&Cell> = data
+            .cells()
+            .iter()
+            .filter(|cell| cell.is_live(self.now))
+            .collect();
         if fact == CellFact::MaxWriteTime {
             let latest = live.iter().map(|cell| cell.timestamp).max();
             return Ok(latest.map(|timestamp| Bytes::copy_from_slice(&timestamp.to_be_bytes())));
@@ -76,7 +103,9 @@ impl RowValues for RowContext<'_> {
                 return Some(Bytes::copy_from_slice(&cell.timestamp.to_be_bytes()));
             }
             let left = cell.local_deletion_time - self.now;
-            cell.is_expiring().then(|| Bytes::copy_from_slice(&i32::try_from(left).unwrap_or(i32::MAX).to_be_bytes()))
+            cell.is_expiring().then(|| {
+                Bytes::copy_from_slice(&i32::try_from(left).unwrap_or(i32::MAX).to_be_bytes())
+            })
         };
         if !multi_cell {
             return Ok(live.first().and_then(|cell| one(cell)));
@@ -101,11 +130,17 @@ impl RowValues for RowContext<'_> {
 pub(crate) fn value_of(data: &ColumnData, cql_type: &CqlType, now: NowInSeconds) -> Option<Bytes> {
     let complex = match data {
         ColumnData::Simple(cell) if !cell.is_live(now) => return None,
-        ColumnData::Simple(cell) if *cql_type == CqlType::Counter => return Some(counter_total(&cell.value)),
+        ColumnData::Simple(cell) if *cql_type == CqlType::Counter => {
+            return Some(counter_total(&cell.value));
+        }
         ColumnData::Simple(cell) => return Some(cell.value.clone()),
         ColumnData::Complex(complex) => complex,
     };
-    let live: Vec<&Cell> = complex.cells.iter().filter(|cell| cell.is_live(now)).collect();
+    let live: Vec<&Cell> = complex
+        .cells
+        .iter()
+        .filter(|cell| cell.is_live(now))
+        .collect();
     if live.is_empty() {
         return None;
     }
@@ -115,15 +150,24 @@ pub(crate) fn value_of(data: &ColumnData, cql_type: &CqlType, now: NowInSeconds)
             let values: Vec<&Bytes> = live.iter().map(|cell| &cell.value).collect();
             elements::write_list(&values).ok()
         }
-        CqlType::Set { .. } => elements::write_list(&live.iter().map(|cell| path(cell)).collect::<Vec<_>>()).ok(),
+        CqlType::Set { .. } => {
+            elements::write_list(&live.iter().map(|cell| path(cell)).collect::<Vec<_>>()).ok()
+        }
         CqlType::Map { .. } => {
-            let entries: Vec<_> = live.iter().map(|cell| (path(cell), cell.value.clone())).collect();
+            let entries: Vec<_> = live
+                .iter()
+                .map(|cell| (path(cell), cell.value.clone()))
+                .collect();
             elements::write_map(&entries).ok()
         }
         CqlType::Udt(user_type) => {
             let mut fields: Vec<Option<Bytes>> = vec![None; user_type.fields.len()];
             for cell in live {
-                let index = cell.path.as_ref().and_then(|path| <[u8; 2]>::try_from(&path[..]).ok()).map(u16::from_be_bytes);
+                let index = cell
+                    .path
+                    .as_ref()
+                    .and_then(|path| <[u8; 2]>::try_from(&path[..]).ok())
+                    .map(u16::from_be_bytes);
                 if let Some(field) = index.and_then(|index| fields.get_mut(usize::from(index))) {
                     *field = Some(cell.value.clone());
                 }
@@ -137,7 +181,9 @@ pub(crate) fn value_of(data: &ColumnData, cql_type: &CqlType, now: NowInSeconds)
 /// The sum of a counter's shards: an `i16` count of header entries of two bytes, then shards of 32
 /// bytes each: id, clock and count.
 fn counter_total(context: &Bytes) -> Bytes {
-    let header = context.first_chunk::<2>().map_or(0, |count| i16::from_be_bytes(*count));
+    let header = context
+        .first_chunk::<2>()
+        .map_or(0, |count| i16::from_be_bytes(*count));
     let skip = 2 + usize::try_from(header).unwrap_or(0) * 2;
     let shards = context.get(skip..).unwrap_or_default();
     let total = shards.chunks_exact(32).fold(0_i64, |sum, shard| {
@@ -191,14 +237,19 @@ impl ResultBuilder {
         {
             return parts.clone();
         }
-        let parts = composite::split(key, self.select.table.partition_key().len()).unwrap_or_default();
+        let parts =
+            composite::split(key, self.select.table.partition_key().len()).unwrap_or_default();
         self.key_cache = Some((key.clone(), parts.clone()));
         parts
     }
 
     /// Takes a row; `None` stands for static values alone.
     pub(crate) fn row(
-        &mut self, visit: &Visit<'_>, row: Option<&Row>, evaluation: &Evaluation<'_>, per_partition: u32,
+        &mut self,
+        visit: &Visit<'_>,
+        row: Option<&Row>,
+        evaluation: &Evaluation<'_>,
+        per_partition: u32,
     ) -> Result<(), CqlError> {
         let key = self.key_parts(visit);
         let select = Arc::clone(&self.select);
@@ -211,24 +262,46 @@ impl ResultBuilder {
             aggregates: &[],
         };
         if select.is_aggregate() {
-            return self.fold(&context, &visit.partition.key.key, evaluation, per_partition);
+            return self.fold(
+                &context,
+                &visit.partition.key.key,
+                evaluation,
+                per_partition,
+            );
         }
         let values = evaluate_all(&select, evaluation, &context)?;
         if !select.sort.is_empty() {
-            self.sort_keys.push(select.sort.iter().map(|(column, _)| context.column(*column)).collect());
+            self.sort_keys.push(
+                select
+                    .sort
+                    .iter()
+                    .map(|(column, _)| context.column(*column))
+                    .collect(),
+            );
         }
         self.rows.push(values);
         Ok(())
     }
 
-    fn fold(&mut self, context: &RowContext<'_>, partition: &Bytes, evaluation: &Evaluation<'_>, per_partition: u32) -> Result<(), CqlError> {
+    fn fold(
+        &mut self,
+        context: &RowContext<'_>,
+        partition: &Bytes,
+        evaluation: &Evaluation<'_>,
+        per_partition: u32,
+    ) -> Result<(), CqlError> {
         let select = Arc::clone(&self.select);
         let grouping = select.group_by.unwrap_or(0);
         let clustering = context.row.map_or(&[][..], |row| &row.clustering.0[..]);
         let mut key: Vec<Option<Bytes>> = Vec::new();
         if select.group_by.is_some() {
             key.extend(context.key.iter().cloned().map(Some));
-            key.extend(clustering.iter().take(grouping.saturating_sub(context.key.len())).cloned());
+            key.extend(
+                clustering
+                    .iter()
+                    .take(grouping.saturating_sub(context.key.len()))
+                    .cloned(),
+            );
         }
         if self.group.as_ref().is_none_or(|group| group.key != key) {
             self.finish_group(evaluation, per_partition)?;
@@ -239,8 +312,12 @@ impl ResultBuilder {
                 first: evaluate_all(&select, evaluation, context)?,
             });
         }
-        let Some(group) = &mut self.group else { return Ok(()) };
-        for (AggregateCall { argument, .. }, accumulator) in select.aggregates.iter().zip(&mut group.accumulators) {
+        let Some(group) = &mut self.group else {
+            return Ok(());
+        };
+        for (AggregateCall { argument, .. }, accumulator) in
+            select.aggregates.iter().zip(&mut group.accumulators)
+        {
             let value = match argument {
                 None => None,
                 Some(argument) => match argument.evaluate(evaluation, context)? {
@@ -253,8 +330,14 @@ impl ResultBuilder {
         Ok(())
     }
 
-    fn finish_group(&mut self, evaluation: &Evaluation<'_>, per_partition: u32) -> Result<(), CqlError> {
-        let Some(group) = self.group.take() else { return Ok(()) };
+    fn finish_group(
+        &mut self,
+        evaluation: &Evaluation<'_>,
+        per_partition: u32,
+    ) -> Result<(), CqlError> {
+        let Some(group) = self.group.take() else {
+            return Ok(());
+        };
         if self.groups_in_partition.0 != group.partition_key {
             self.groups_in_partition = (group.partition_key.clone(), 0);
         }
@@ -269,10 +352,25 @@ impl ResultBuilder {
     }
 
     /// The row of a group: expressions with aggregates anew, others from the first row.
-    fn folded(&self, accumulators: &[Accumulator], first: &[Option<Bytes>], evaluation: &Evaluation<'_>) -> Result<Vec<Option<Bytes>>, CqlError> {
-        let results: Vec<Option<Bytes>> = accumulators.iter().map(Accumulator::result).collect::<Result<_, _>>()?;
+    fn folded(
+        &self,
+        accumulators: &[Accumulator],
+        first: &[Option<Bytes>],
+        evaluation: &Evaluation<'_>,
+    ) -> Result<Vec<Option<Bytes>>, CqlError> {
+        let results: Vec<Option<Bytes>> = accumulators
+            .iter()
+            .map(Accumulator::result)
+            .collect::<Result<_, _>>()?;
         let empty = Row::default();
-        let context = RowContext { columns: &[], key: &[], row: None, static_row: &empty, now: 0, aggregates: &results };
+        let context = RowContext {
+            columns: &[],
+            key: &[],
+            row: None,
+            static_row: &empty,
+            now: 0,
+            aggregates: &results,
+        };
         let mut row = Vec::with_capacity(self.select.selection.len());
         for (at, expr) in self.select.selection.iter().enumerate() {
             if expr.has_aggregate() {
@@ -288,7 +386,10 @@ impl ResultBuilder {
     }
 
     /// The rows.
-    pub(crate) fn finish(mut self, evaluation: &Evaluation<'_>) -> Result<Vec<Vec<Option<Bytes>>>, CqlError> {
+    pub(crate) fn finish(
+        mut self,
+        evaluation: &Evaluation<'_>,
+    ) -> Result<Vec<Vec<Option<Bytes>>>, CqlError> {
         let select = Arc::clone(&self.select);
         if select.is_aggregate() {
             self.finish_group(evaluation, u32::MAX)?;
@@ -301,21 +402,32 @@ impl ResultBuilder {
         if !select.sort.is_empty() {
             self.sort();
         }
-        self.rows.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
+        self.rows
+            .truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
         if select.json {
-            return self.rows.iter().map(|row| json_row(&select, row).map(|text| vec![Some(text)])).collect();
+            return self
+                .rows
+                .iter()
+                .map(|row| json_row(&select, row).map(|text| vec![Some(text)]))
+                .collect();
         }
         Ok(self.rows)
     }
 
     fn sort(&mut self) {
         let keys = std::mem::take(&mut self.sort_keys);
-        let mut rows: Vec<_> = keys.into_iter().zip(std::mem::take(&mut self.rows)).collect();
+        let mut rows: Vec<_> = keys
+            .into_iter()
+            .zip(std::mem::take(&mut self.rows))
+            .collect();
         let select = Arc::clone(&self.select);
         rows.sort_by(|(a, _), (b, _)| {
             for ((a, b), (column, descending)) in a.iter().zip(b).zip(&select.sort) {
                 let order = match (a, b) {
-                    (Some(a), Some(b)) => select.fetched.get(*column).map_or(a.cmp(b), |column| column.cql_type.compare(a, b)),
+                    (Some(a), Some(b)) => select
+                        .fetched
+                        .get(*column)
+                        .map_or(a.cmp(b), |column| column.cql_type.compare(a, b)),
                     (a, b) => a.is_some().cmp(&b.is_some()),
                 };
                 if order.is_ne() {
@@ -328,7 +440,11 @@ impl ResultBuilder {
     }
 }
 
-fn evaluate_all(select: &PreparedSelect, evaluation: &Evaluation<'_>, context: &RowContext<'_>) -> Result<Vec<Option<Bytes>>, CqlError> {
+fn evaluate_all(
+    select: &PreparedSelect,
+    evaluation: &Evaluation<'_>,
+    context: &RowContext<'_>,
+) -> Result<Vec<Option<Bytes>>, CqlError> {
     let mut values = Vec::with_capacity(select.selection.len());
     for expr in &select.selection {
         if expr.has_aggregate() {

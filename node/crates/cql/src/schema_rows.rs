@@ -26,21 +26,36 @@ use uuid::Uuid;
 pub fn schema_version(schema: &Schema, partitions: &SchemaPartitions, now: NowInSeconds) -> Uuid {
     let mut digest = Md5::new();
     for name in SCHEMA_TABLES {
-        let Some(table) = schema.table("system_schema", name) else { continue };
-        let mut of_table: Vec<&Partition> = partitions.get(name).map(|list| list.iter().collect()).unwrap_or_default();
+        let Some(table) = schema.table("system_schema", name) else {
+            continue;
+        };
+        let mut of_table: Vec<&Partition> = partitions
+            .get(name)
+            .map(|list| list.iter().collect())
+            .unwrap_or_default();
         of_table.sort_by(|a, b| a.key.cmp(&b.key));
         for partition in of_table {
-            let local = LOCAL_KEYSPACES.iter().any(|local| local.as_bytes() == &partition.key.key[..]);
+            let local = LOCAL_KEYSPACES
+                .iter()
+                .any(|local| local.as_bytes() == &partition.key.key[..]);
             if !local {
                 digest_partition(&mut digest, table, partition, now);
             }
         }
     }
-    { let md: [u8; 16] = digest.finalize().into(); name_uuid(Md5::digest(md).into()) }
+    {
+        let md: [u8; 16] = digest.finalize().into();
+        name_uuid(Md5::digest(md).into())
+    }
 }
 
 /// A partition as readers see it: tombstones do not count.
-fn digest_partition(digest: &mut Md5, table: &TableMetadata, partition: &Partition, now: NowInSeconds) {
+fn digest_partition(
+    digest: &mut Md5,
+    table: &TableMetadata,
+    partition: &Partition,
+    now: NowInSeconds,
+) {
     let live: Vec<&Row> = partition.rows().filter(|row| row.is_live(now)).collect();
     if live.is_empty() && !partition.static_row.is_live(now) {
         return;
@@ -50,13 +65,25 @@ fn digest_partition(digest: &mut Md5, table: &TableMetadata, partition: &Partiti
         digest.update(column.name.as_bytes());
     }
     digest.update([1]); // not reversed: Cassandra writes 0 for true
-    digest_row(digest, table, &partition.static_row, PrefixKind::Static, now);
+    digest_row(
+        digest,
+        table,
+        &partition.static_row,
+        PrefixKind::Static,
+        now,
+    );
     for row in live {
         digest_row(digest, table, row, PrefixKind::Clustering, now);
     }
 }
 
-fn digest_row(digest: &mut Md5, table: &TableMetadata, row: &Row, kind: PrefixKind, now: NowInSeconds) {
+fn digest_row(
+    digest: &mut Md5,
+    table: &TableMetadata,
+    row: &Row,
+    kind: PrefixKind,
+    now: NowInSeconds,
+) {
     digest.update([0]);
     for value in row.clustering.0.iter().flatten() {
         digest.update(value);
@@ -66,7 +93,9 @@ fn digest_row(digest: &mut Md5, table: &TableMetadata, row: &Row, kind: PrefixKi
     digest.update([1]); // not shadowable
     digest.update(row.liveness.timestamp.to_be_bytes());
     for column in table.static_columns().iter().chain(table.regular_columns()) {
-        let Some(data) = row.column(column.id) else { continue };
+        let Some(data) = row.column(column.id) else {
+            continue;
+        };
         let cells = match data {
             ColumnData::Simple(cell) => std::slice::from_ref(cell),
             ColumnData::Complex(complex) => &complex.cells[..],

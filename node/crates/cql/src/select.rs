@@ -45,14 +45,20 @@ impl PreparedSelect {
     /// Whether a partition without rows but with static values gives a row.
     pub(crate) fn returns_static_only(&self) -> bool {
         let regular = self.restrictions.filters.iter().any(|filter| {
-            self.table.column_by_id(filter.column).is_some_and(|column| column.kind == ColumnKind::Regular)
+            self.table
+                .column_by_id(filter.column)
+                .is_some_and(|column| column.kind == ColumnKind::Regular)
         });
         self.restrictions.clustering.is_empty() && !regular
     }
 }
 
 /// Resolves a SELECT.
-pub(crate) fn prepare(analysis: &mut Analysis<'_>, select: &Select, table: &Arc<TableMetadata>) -> Result<PreparedSelect, CqlError> {
+pub(crate) fn prepare(
+    analysis: &mut Analysis<'_>,
+    select: &Select,
+    table: &Arc<TableMetadata>,
+) -> Result<PreparedSelect, CqlError> {
     analysis.table = Some(Arc::clone(table));
     let (selection, selected) = selectors(analysis, select, table)?;
     let restrictions = Restrictions::prepare(analysis, table, &select.relations)?;
@@ -68,11 +74,19 @@ pub(crate) fn prepare(analysis: &mut Analysis<'_>, select: &Select, table: &Arc<
         }
     }
     let limit_of = |analysis: &mut Analysis<'_>, term: &Option<Term>, name: &str| {
-        term.as_ref().map(|term| analysis.term(term, &Receiver::new(name, CqlType::Int))).transpose()
+        term.as_ref()
+            .map(|term| analysis.term(term, &Receiver::new(name, CqlType::Int)))
+            .transpose()
     };
-    let per_partition_limit = limit_of(analysis, &select.per_partition_limit, "[per_partition_limit]")?;
+    let per_partition_limit = limit_of(
+        analysis,
+        &select.per_partition_limit,
+        "[per_partition_limit]",
+    )?;
     if per_partition_limit.is_some() && select.distinct {
-        return Err(invalid!("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries"));
+        return Err(invalid!(
+            "PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries"
+        ));
     }
     let limit = limit_of(analysis, &select.limit, "[limit]")?;
     let json_column = ColumnSpec {
@@ -81,20 +95,42 @@ pub(crate) fn prepare(analysis: &mut Analysis<'_>, select: &Select, table: &Arc<
         name: "[json]".into(),
         cql_type: CqlType::Text,
     };
-    let result: Arc<[ColumnSpec]> = if select.json { vec![json_column].into() } else { selected.clone().into() };
-    let fetched = analysis.fetched.iter().filter_map(|id| table.column_by_id(*id).cloned()).collect();
+    let result: Arc<[ColumnSpec]> = if select.json {
+        vec![json_column].into()
+    } else {
+        selected.clone().into()
+    };
+    let fetched = analysis
+        .fetched
+        .iter()
+        .filter_map(|id| table.column_by_id(*id).cloned())
+        .collect();
     let aggregates = std::mem::take(&mut analysis.aggregates);
     let mut warnings = Vec::new();
     if !aggregates.is_empty() && group_by.is_none() {
         if !restrictions.has_partition_key() {
             warnings.push("Aggregation query used without partition key".into());
         } else if restrictions.is_key_in() {
-            warnings.push("Aggregation query used on multiple partition keys (IN restriction)".into());
+            warnings
+                .push("Aggregation query used on multiple partition keys (IN restriction)".into());
         }
     }
     Ok(PreparedSelect {
-        table: Arc::clone(table), restrictions, json: select.json, distinct: select.distinct, selection, selected, result,
-        fetched, aggregates, group_by, reversed, sort, limit, per_partition_limit, warnings,
+        table: Arc::clone(table),
+        restrictions,
+        json: select.json,
+        distinct: select.distinct,
+        selection,
+        selected,
+        result,
+        fetched,
+        aggregates,
+        group_by,
+        reversed,
+        sort,
+        limit,
+        per_partition_limit,
+        warnings,
     })
 }
 
@@ -105,21 +141,42 @@ pub(crate) fn wildcard(table: &TableMetadata) -> Vec<&Column> {
         order.sort_by(|a, b| columns[*a].name.as_bytes().cmp(columns[*b].name.as_bytes()));
         order
     };
-    let mut all: Vec<&Column> = table.partition_key().iter().chain(table.clustering()).collect();
-    all.extend(by_name(table.static_columns()).into_iter().map(|at| &table.static_columns()[at]));
-    all.extend(by_name(table.regular_columns()).into_iter().map(|at| &table.regular_columns()[at]));
+    let mut all: Vec<&Column> = table
+        .partition_key()
+        .iter()
+        .chain(table.clustering())
+        .collect();
+    all.extend(
+        by_name(table.static_columns())
+            .into_iter()
+            .map(|at| &table.static_columns()[at]),
+    );
+    all.extend(
+        by_name(table.regular_columns())
+            .into_iter()
+            .map(|at| &table.regular_columns()[at]),
+    );
     all
 }
 
-fn selectors(analysis: &mut Analysis<'_>, select: &Select, table: &Arc<TableMetadata>) -> Result<(Vec<Expr>, Vec<ColumnSpec>), CqlError> {
+fn selectors(
+    analysis: &mut Analysis<'_>,
+    select: &Select,
+    table: &Arc<TableMetadata>,
+) -> Result<(Vec<Expr>, Vec<ColumnSpec>), CqlError> {
     let spec = |name: String, cql_type: CqlType| ColumnSpec {
-        keyspace: table.keyspace.clone(), table: table.name.clone(), name, cql_type,
+        keyspace: table.keyspace.clone(),
+        table: table.name.clone(),
+        name,
+        cql_type,
     };
     let (mut selection, mut specs) = (Vec::new(), Vec::new());
     analysis.selecting = true;
     if select.selectors.is_empty() {
         for column in wildcard(table) {
-            if select.distinct && !matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static) {
+            if select.distinct
+                && !matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static)
+            {
                 return Err(not_distinct(&column.name));
             }
             selection.push(Expr::Column(analysis.fetch(column.id)));
@@ -129,7 +186,10 @@ fn selectors(analysis: &mut Analysis<'_>, select: &Select, table: &Arc<TableMeta
     for (term, alias) in &select.selectors {
         let (expr, cql_type) = analysis.infer(term, None)?;
         selection.push(expr);
-        specs.push(spec(alias.clone().unwrap_or_else(|| column_name(term)), cql_type));
+        specs.push(spec(
+            alias.clone().unwrap_or_else(|| column_name(term)),
+            cql_type,
+        ));
     }
     analysis.selecting = false;
     Ok((selection, specs))
@@ -152,44 +212,75 @@ fn column_name(term: &Term) -> String {
         Term::Metadata(fact, of) => format!("{}({})", fact.name(), column_name(of)),
         Term::Field(value, field) => format!("{}.{field}", column_name(value)),
         Term::Element(value, key) => format!("{}[{}]", column_name(value), crate::text::term(key)),
-        Term::Arithmetic(operator, left, right) => format!("{} {} {}", column_name(left), operator.sign(), column_name(right)),
+        Term::Arithmetic(operator, left, right) => format!(
+            "{} {} {}",
+            column_name(left),
+            operator.sign(),
+            column_name(right)
+        ),
         other => crate::text::term(other),
     }
 }
 
 fn not_distinct(name: &str) -> CqlError {
-    invalid!("SELECT DISTINCT queries must only request partition key columns and/or static columns (not {name})")
+    invalid!(
+        "SELECT DISTINCT queries must only request partition key columns and/or static columns (not {name})"
+    )
 }
 
-fn check_distinct(select: &Select, table: &TableMetadata, analysis: &Analysis<'_>) -> Result<(), CqlError> {
+fn check_distinct(
+    select: &Select,
+    table: &TableMetadata,
+    analysis: &Analysis<'_>,
+) -> Result<(), CqlError> {
     if !select.distinct {
         return Ok(());
     }
-    let fetched: Vec<&Column> = analysis.fetched.iter().filter_map(|id| table.column_by_id(*id)).collect();
+    let fetched: Vec<&Column> = analysis
+        .fetched
+        .iter()
+        .filter_map(|id| table.column_by_id(*id))
+        .collect();
     for column in &fetched {
         if !matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static) {
             return Err(not_distinct(&column.name));
         }
     }
-    let keys = fetched.iter().filter(|column| column.kind == ColumnKind::PartitionKey).count();
+    let keys = fetched
+        .iter()
+        .filter(|column| column.kind == ColumnKind::PartitionKey)
+        .count();
     if keys > 0 || !fetched.is_empty() {
         for column in table.partition_key() {
             if !fetched.iter().any(|found| found.id == column.id) {
-                return Err(invalid!("SELECT DISTINCT queries must request all the partition key columns (missing {})", column.name));
+                return Err(invalid!(
+                    "SELECT DISTINCT queries must request all the partition key columns (missing {})",
+                    column.name
+                ));
             }
         }
     }
     Ok(())
 }
 
-fn group_by(select: &Select, table: &TableMetadata, restrictions: &Restrictions) -> Result<Option<usize>, CqlError> {
+fn group_by(
+    select: &Select,
+    table: &TableMetadata,
+    restrictions: &Restrictions,
+) -> Result<Option<usize>, CqlError> {
     if select.group_by.is_empty() {
         return Ok(None);
     }
     if select.distinct {
-        return Err(invalid!("Grouping on clustering columns is not allowed for SELECT DISTINCT queries"));
+        return Err(invalid!(
+            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries"
+        ));
     }
-    let key: Vec<&Column> = table.partition_key().iter().chain(table.clustering()).collect();
+    let key: Vec<&Column> = table
+        .partition_key()
+        .iter()
+        .chain(table.clustering())
+        .collect();
     let partition = table.partition_key().len();
     let mut next = 0;
     for term in &select.group_by {
@@ -198,7 +289,9 @@ fn group_by(select: &Select, table: &TableMetadata, restrictions: &Restrictions)
         };
         let column = column_of(table, name)?;
         let Some(at) = key.iter().position(|k| k.id == column.id) else {
-            return Err(invalid!("Group by is currently only supported on the columns of the PRIMARY KEY, got {name}"));
+            return Err(invalid!(
+                "Group by is currently only supported on the columns of the PRIMARY KEY, got {name}"
+            ));
         };
         let equal = |at: usize| {
             if at < partition {
@@ -211,12 +304,16 @@ fn group_by(select: &Select, table: &TableMetadata, restrictions: &Restrictions)
             next += 1;
         }
         if next != at {
-            return Err(invalid!("Group by currently only support groups of columns following their declared order in the PRIMARY KEY"));
+            return Err(invalid!(
+                "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"
+            ));
         }
         next = at + 1;
     }
     if next < partition {
-        return Err(invalid!("Group by is not supported on only a part of the partition key"));
+        return Err(invalid!(
+            "Group by is not supported on only a part of the partition key"
+        ));
     }
     Ok(Some(next))
 }
@@ -232,7 +329,12 @@ fn is_restricted_by_equal(restrictions: &Restrictions, position: usize) -> bool 
 
 type Order = (bool, Vec<(usize, bool)>);
 
-fn order_by(analysis: &mut Analysis<'_>, select: &Select, table: &TableMetadata, restrictions: &Restrictions) -> Result<Order, CqlError> {
+fn order_by(
+    analysis: &mut Analysis<'_>,
+    select: &Select,
+    table: &TableMetadata,
+    restrictions: &Restrictions,
+) -> Result<Order, CqlError> {
     if select.ann {
         return Err(CqlError::unsupported("ORDER BY ... ANN OF (vector search)"));
     }
@@ -243,7 +345,9 @@ fn order_by(analysis: &mut Analysis<'_>, select: &Select, table: &TableMetadata,
         return Err(invalid!("ORDER BY is not supported with SELECT DISTINCT"));
     }
     if !restrictions.has_partition_key() {
-        return Err(invalid!("ORDER BY is only supported when the partition key is restricted by an EQ or an IN."));
+        return Err(invalid!(
+            "ORDER BY is only supported when the partition key is restricted by an EQ or an IN."
+        ));
     }
     let mut reversed = None;
     let mut next = 0;
@@ -251,13 +355,17 @@ fn order_by(analysis: &mut Analysis<'_>, select: &Select, table: &TableMetadata,
     for (name, descending) in &select.order_by {
         let column = column_of(table, name)?;
         if column.kind != ColumnKind::Clustering {
-            return Err(invalid!("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got {name}"));
+            return Err(invalid!(
+                "Order by is currently only supported on the clustered columns of the PRIMARY KEY, got {name}"
+            ));
         }
         while next < column.position && is_restricted_by_equal(restrictions, next) {
             next += 1;
         }
         if next != column.position {
-            return Err(invalid!("Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY"));
+            return Err(invalid!(
+                "Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY"
+            ));
         }
         next += 1;
         let this = *descending != column.reversed;
@@ -274,9 +382,22 @@ fn order_by(analysis: &mut Analysis<'_>, select: &Select, table: &TableMetadata,
 /// The columns whose values a query uses: those fetched and those filtered by.
 pub(crate) fn queried(select: &PreparedSelect) -> Vec<ColumnId> {
     let is_data = |column: &Column| matches!(column.kind, ColumnKind::Static | ColumnKind::Regular);
-    let mut ids: Vec<ColumnId> = select.fetched.iter().filter(|column| is_data(column)).map(|column| column.id).collect();
-    let filtered = select.restrictions.filters.iter().filter_map(|filter| select.table.column_by_id(filter.column));
-    ids.extend(filtered.filter(|column| is_data(column)).map(|column| column.id));
+    let mut ids: Vec<ColumnId> = select
+        .fetched
+        .iter()
+        .filter(|column| is_data(column))
+        .map(|column| column.id)
+        .collect();
+    let filtered = select
+        .restrictions
+        .filters
+        .iter()
+        .filter_map(|filter| select.table.column_by_id(filter.column));
+    ids.extend(
+        filtered
+            .filter(|column| is_data(column))
+            .map(|column| column.id),
+    );
     ids.sort_unstable();
     ids.dedup();
     ids

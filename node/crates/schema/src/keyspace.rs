@@ -17,7 +17,10 @@ pub struct Replication {
 impl Replication {
     /// `LocalStrategy`: data that never leaves the node.
     pub fn local() -> Self {
-        Self { class: "org.apache.cassandra.locator.LocalStrategy".into(), options: BTreeMap::new() }
+        Self {
+            class: "org.apache.cassandra.locator.LocalStrategy".into(),
+            options: BTreeMap::new(),
+        }
     }
 
     /// `SimpleStrategy` with a replication factor.

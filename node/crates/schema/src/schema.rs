@@ -18,12 +18,23 @@ pub struct Schema {
 impl Schema {
     /// A schema of these keyspaces and version.
     pub fn new(keyspaces: impl IntoIterator<Item = Arc<Keyspace>>, version: Uuid) -> Self {
-        let keyspaces: BTreeMap<_, _> = keyspaces.into_iter().map(|ks| (ks.name.clone(), ks)).collect();
+        let keyspaces: BTreeMap<_, _> = keyspaces
+            .into_iter()
+            .map(|ks| (ks.name.clone(), ks))
+            .collect();
         let tables = keyspaces
             .values()
-            .flat_map(|ks| ks.tables.values().map(|table| (table.id, Arc::clone(table))))
+            .flat_map(|ks| {
+                ks.tables
+                    .values()
+                    .map(|table| (table.id, Arc::clone(table)))
+            })
             .collect();
-        Self { keyspaces, tables, version }
+        Self {
+            keyspaces,
+            tables,
+            version,
+        }
     }
 
     /// Keyspaces in the order of their names.

@@ -22,12 +22,24 @@ pub const VIRTUAL_KEYSPACES: [&str; 2] = ["system_views", "system_virtual_schema
 
 /// The tables of `system_schema` in the order of Cassandra's schema digest.
 pub const SCHEMA_TABLES: [&str; 11] = [
-    "column_masks", "columns", "dropped_columns", "triggers", "types", "functions", "aggregates", "indexes", "tables", "views", "keyspaces",
+    "column_masks",
+    "columns",
+    "dropped_columns",
+    "triggers",
+    "types",
+    "functions",
+    "aggregates",
+    "indexes",
+    "tables",
+    "views",
+    "keyspaces",
 ];
 
 /// Whether a keyspace is one of those that every node has.
 pub fn is_system_keyspace(name: &str) -> bool {
-    LOCAL_KEYSPACES.contains(&name) || REPLICATED_KEYSPACES.contains(&name) || VIRTUAL_KEYSPACES.contains(&name)
+    LOCAL_KEYSPACES.contains(&name)
+        || REPLICATED_KEYSPACES.contains(&name)
+        || VIRTUAL_KEYSPACES.contains(&name)
 }
 
 /// Whether a keyspace's tables are virtual.
@@ -87,13 +99,22 @@ fn define(keyspace: &str, definition: &Definition) -> TableMetadata {
         .split("; ")
         .filter_map(|column| {
             let (name, rest) = column.split_once(' ')?;
-            let (type_text, is_static) = rest.strip_suffix(" static").map_or((rest, false), |text| (text, true));
+            let (type_text, is_static) = rest
+                .strip_suffix(" static")
+                .map_or((rest, false), |text| (text, true));
             let cql_type = CqlType::parse(type_text, &|_| None).ok()?;
             Some((unquoted(name), cql_type, is_static))
         })
         .collect();
-    let mut builder = TableMetadata::builder(keyspace, definition.name, system_table_id(keyspace, definition.name));
-    for (kind, list) in [(ColumnKind::PartitionKey, definition.partition_key), (ColumnKind::Clustering, definition.clustering)] {
+    let mut builder = TableMetadata::builder(
+        keyspace,
+        definition.name,
+        system_table_id(keyspace, definition.name),
+    );
+    for (kind, list) in [
+        (ColumnKind::PartitionKey, definition.partition_key),
+        (ColumnKind::Clustering, definition.clustering),
+    ] {
         for name in names(list).map(unquoted) {
             if let Some(column) = columns.iter().find(|column| column.0 == name) {
                 builder.push(name, kind, column.1.clone(), false);
@@ -102,7 +123,11 @@ fn define(keyspace: &str, definition: &Definition) -> TableMetadata {
     }
     for (name, cql_type, is_static) in columns {
         if !builder.columns.iter().any(|column| column.name == name) {
-            let kind = if is_static { ColumnKind::Static } else { ColumnKind::Regular };
+            let kind = if is_static {
+                ColumnKind::Static
+            } else {
+                ColumnKind::Regular
+            };
             builder.push(name, kind, cql_type, false);
         }
     }
@@ -111,7 +136,10 @@ fn define(keyspace: &str, definition: &Definition) -> TableMetadata {
 }
 
 fn params(keyspace: &str, definition: &Definition) -> TableParams {
-    let mut params = TableParams { comment: definition.comment.into(), ..TableParams::default() };
+    let mut params = TableParams {
+        comment: definition.comment.into(),
+        ..TableParams::default()
+    };
     let (gc_grace, flush_period) = match keyspace {
         "system" => (0, 3_600_000),
         "system_schema" => (604_800, 3_600_000),
@@ -122,17 +150,24 @@ fn params(keyspace: &str, definition: &Definition) -> TableParams {
     params.gc_grace_seconds = gc_grace;
     params.memtable_flush_period_in_ms = flush_period;
     params.default_time_to_live_seconds = definition.default_ttl_seconds;
-    let mut set = |name: &str, value: &str| params.compaction.insert(name.to_owned(), value.to_owned());
+    let mut set =
+        |name: &str, value: &str| params.compaction.insert(name.to_owned(), value.to_owned());
     match definition.strategy {
         Strategy::SizeTiered => {}
         Strategy::SizeTieredFromTwo => {
             set("min_threshold", "2");
         }
         Strategy::Leveled => {
-            set("class", "org.apache.cassandra.db.compaction.LeveledCompactionStrategy");
+            set(
+                "class",
+                "org.apache.cassandra.db.compaction.LeveledCompactionStrategy",
+            );
         }
         Strategy::TimeWindowDays => {
-            set("class", "org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy");
+            set(
+                "class",
+                "org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy",
+            );
             set("compaction_window_size", "1");
             set("compaction_window_unit", "DAYS");
         }
@@ -143,7 +178,9 @@ fn params(keyspace: &str, definition: &Definition) -> TableParams {
 fn keyspace(name: &str, replication: Replication, definitions: &[Definition]) -> Keyspace {
     let mut keyspace = Keyspace::new(name, replication);
     for definition in definitions {
-        keyspace.tables.insert(definition.name.into(), Arc::new(define(name, definition)));
+        keyspace
+            .tables
+            .insert(definition.name.into(), Arc::new(define(name, definition)));
     }
     keyspace
 }
@@ -154,10 +191,22 @@ pub fn system_keyspaces() -> Vec<Keyspace> {
         keyspace("system", Replication::local(), tables::SYSTEM),
         keyspace("system_schema", Replication::local(), tables::SYSTEM_SCHEMA),
         keyspace("system_auth", Replication::simple(1), tables::SYSTEM_AUTH),
-        keyspace("system_distributed", Replication::simple(3), tables::SYSTEM_DISTRIBUTED),
-        keyspace("system_traces", Replication::simple(2), tables::SYSTEM_TRACES),
+        keyspace(
+            "system_distributed",
+            Replication::simple(3),
+            tables::SYSTEM_DISTRIBUTED,
+        ),
+        keyspace(
+            "system_traces",
+            Replication::simple(2),
+            tables::SYSTEM_TRACES,
+        ),
         keyspace("system_views", Replication::local(), tables::SYSTEM_VIEWS),
-        keyspace("system_virtual_schema", Replication::local(), tables::SYSTEM_VIRTUAL_SCHEMA),
+        keyspace(
+            "system_virtual_schema",
+            Replication::local(),
+            tables::SYSTEM_VIRTUAL_SCHEMA,
+        ),
     ]
 }
 
@@ -168,21 +217,47 @@ mod tests {
     #[test]
     fn ids_are_cassandras() {
         let id = |keyspace, table| system_table_id(keyspace, table).to_string();
-        assert_eq!(id("system", "local"), "7ad54392-bcdd-35a6-8417-4e047860b377");
-        assert_eq!(id("system_schema", "tables"), "afddfb9d-bc1e-3068-8056-eed6c302ba09");
+        assert_eq!(
+            id("system", "local"),
+            "7ad54392-bcdd-35a6-8417-4e047860b377"
+        );
+        assert_eq!(
+            id("system_schema", "tables"),
+            "afddfb9d-bc1e-3068-8056-eed6c302ba09"
+        );
     }
 
     #[test]
     fn every_column_is_there() {
         let lists = [
-            tables::SYSTEM, tables::SYSTEM_SCHEMA, tables::SYSTEM_AUTH, tables::SYSTEM_DISTRIBUTED, tables::SYSTEM_TRACES,
-            tables::SYSTEM_VIEWS, tables::SYSTEM_VIRTUAL_SCHEMA,
+            tables::SYSTEM,
+            tables::SYSTEM_SCHEMA,
+            tables::SYSTEM_AUTH,
+            tables::SYSTEM_DISTRIBUTED,
+            tables::SYSTEM_TRACES,
+            tables::SYSTEM_VIEWS,
+            tables::SYSTEM_VIRTUAL_SCHEMA,
         ];
         for definition in lists.into_iter().flatten() {
             let table = define("k", definition);
-            assert_eq!(table.columns().len(), definition.columns.split("; ").count(), "{}", definition.name);
-            assert_eq!(table.partition_key().len(), names(definition.partition_key).count(), "{}", definition.name);
-            assert_eq!(table.clustering().len(), names(definition.clustering).count(), "{}", definition.name);
+            assert_eq!(
+                table.columns().len(),
+                definition.columns.split("; ").count(),
+                "{}",
+                definition.name
+            );
+            assert_eq!(
+                table.partition_key().len(),
+                names(definition.partition_key).count(),
+                "{}",
+                definition.name
+            );
+            assert_eq!(
+                table.clustering().len(),
+                names(definition.clustering).count(),
+                "{}",
+                definition.name
+            );
         }
     }
 }

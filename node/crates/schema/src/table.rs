@@ -92,7 +92,10 @@ pub struct TableParams {
 impl Eq for TableParams {}
 
 fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
-    entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    entries
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 impl Default for TableParams {
@@ -105,7 +108,10 @@ impl Default for TableParams {
             cdc: false,
             comment: String::new(),
             compaction: map(&[
-                ("class", "org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy"),
+                (
+                    "class",
+                    "org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy",
+                ),
                 ("max_threshold", "32"),
                 ("min_threshold", "4"),
             ]),
@@ -153,7 +159,11 @@ pub struct TableMetadata {
 
 impl TableMetadata {
     /// Starts a table.
-    pub fn builder(keyspace: impl Into<String>, name: impl Into<String>, id: TableId) -> TableBuilder {
+    pub fn builder(
+        keyspace: impl Into<String>,
+        name: impl Into<String>,
+        id: TableId,
+    ) -> TableBuilder {
         TableBuilder {
             keyspace: keyspace.into(),
             name: name.into(),
@@ -226,7 +236,12 @@ impl TableMetadata {
     /// The same table with the ids that `previous` gave to columns of the same name (C2).
     #[must_use]
     pub fn with_ids_of(&self, previous: &Self) -> Self {
-        let mut next = previous.columns.iter().map(|column| column.id.0 + 1).max().unwrap_or(0);
+        let mut next = previous
+            .columns
+            .iter()
+            .map(|column| column.id.0 + 1)
+            .max()
+            .unwrap_or(0);
         let mut builder = self.to_builder();
         for column in &mut builder.columns {
             column.id = previous.column(&column.name).map_or_else(
@@ -287,15 +302,36 @@ impl TableBuilder {
     }
 
     /// Adds a column, saying whether its clustering order is descending.
-    pub fn push(&mut self, name: impl Into<String>, kind: ColumnKind, cql_type: CqlType, reversed: bool) {
+    pub fn push(
+        &mut self,
+        name: impl Into<String>,
+        kind: ColumnKind,
+        cql_type: CqlType,
+        reversed: bool,
+    ) {
         let position = match kind {
-            ColumnKind::PartitionKey | ColumnKind::Clustering => {
-                self.columns.iter().filter(|column| column.kind == kind).count()
-            }
+            ColumnKind::PartitionKey | ColumnKind::Clustering => self
+                .columns
+                .iter()
+                .filter(|column| column.kind == kind)
+                .count(),
             ColumnKind::Regular | ColumnKind::Static => 0,
         };
-        let id = ColumnId(self.columns.iter().map(|column| column.id.0 + 1).max().unwrap_or(0));
-        self.columns.push(Column { name: name.into(), id, kind, position, cql_type, reversed });
+        let id = ColumnId(
+            self.columns
+                .iter()
+                .map(|column| column.id.0 + 1)
+                .max()
+                .unwrap_or(0),
+        );
+        self.columns.push(Column {
+            name: name.into(),
+            id,
+            kind,
+            position,
+            cql_type,
+            reversed,
+        });
     }
 
     /// Removes a column (the caller records it in `dropped_columns`).
@@ -331,13 +367,28 @@ impl TableBuilder {
                 column.id = ColumnId(id);
             }
         }
-        let count = |kind| self.columns.iter().filter(|column| column.kind == kind).count();
+        let count = |kind| {
+            self.columns
+                .iter()
+                .filter(|column| column.kind == kind)
+                .count()
+        };
         TableMetadata {
             partition_key_count: count(ColumnKind::PartitionKey),
             clustering_count: count(ColumnKind::Clustering),
             static_count: count(ColumnKind::Static),
-            by_name: self.columns.iter().enumerate().map(|(at, column)| (column.name.clone(), at)).collect(),
-            by_id: self.columns.iter().enumerate().map(|(at, column)| (column.id, at)).collect(),
+            by_name: self
+                .columns
+                .iter()
+                .enumerate()
+                .map(|(at, column)| (column.name.clone(), at))
+                .collect(),
+            by_id: self
+                .columns
+                .iter()
+                .enumerate()
+                .map(|(at, column)| (column.id, at))
+                .collect(),
             keyspace: self.keyspace,
             name: self.name,
             id: self.id,
@@ -368,7 +419,10 @@ mod tests {
         builder.push("a", ColumnKind::Regular, CqlType::Int, false);
         let second = builder.build().with_ids_of(&first);
         for column in first.columns() {
-            assert_eq!(second.column(&column.name).map(|found| found.id), Some(column.id));
+            assert_eq!(
+                second.column(&column.name).map(|found| found.id),
+                Some(column.id)
+            );
         }
         assert_eq!(second.regular_columns()[0].name, "a");
         assert_eq!(second.column("a").map(|found| found.id), Some(ColumnId(3)));

@@ -80,26 +80,63 @@ pub struct SchemaChange {
 pub(crate) fn is_system(keyspace: &str) -> bool {
     matches!(
         keyspace,
-        "system" | "system_schema" | "system_auth" | "system_traces" | "system_distributed" | "system_views" | "system_virtual_schema"
+        "system"
+            | "system_schema"
+            | "system_auth"
+            | "system_traces"
+            | "system_distributed"
+            | "system_views"
+            | "system_virtual_schema"
     )
 }
 
 fn is_local_system(keyspace: &str) -> bool {
-    matches!(keyspace, "system" | "system_schema" | "system_views" | "system_virtual_schema")
+    matches!(
+        keyspace,
+        "system" | "system_schema" | "system_views" | "system_virtual_schema"
+    )
 }
 
 /// The change that a DDL statement makes; `None` when IF [NOT] EXISTS makes it nothing.
-pub fn apply_ddl(schema: &Schema, statement: &Statement, context: &DdlContext<'_>) -> Result<Option<SchemaChange>, CqlError> {
+pub fn apply_ddl(
+    schema: &Schema,
+    statement: &Statement,
+    context: &DdlContext<'_>,
+) -> Result<Option<SchemaChange>, CqlError> {
     match statement {
-        Statement::CreateKeyspace { name, if_not_exists, properties } => keyspace::create(schema, name, *if_not_exists, properties, context),
-        Statement::AlterKeyspace { name, if_exists, properties } => keyspace::alter(schema, name, *if_exists, properties, context),
+        Statement::CreateKeyspace {
+            name,
+            if_not_exists,
+            properties,
+        } => keyspace::create(schema, name, *if_not_exists, properties, context),
+        Statement::AlterKeyspace {
+            name,
+            if_exists,
+            properties,
+        } => keyspace::alter(schema, name, *if_exists, properties, context),
         Statement::DropKeyspace { name, if_exists } => keyspace::drop(schema, name, *if_exists),
         Statement::CreateTable(create) => table::create(schema, create, context),
-        Statement::AlterTable { table, if_exists, action } => table::alter(schema, table, *if_exists, action, context),
-        Statement::DropTable { table, if_exists } => table::drop(schema, table, *if_exists, context),
-        Statement::CreateType { name, if_not_exists, fields } => user_type::create(schema, name, *if_not_exists, fields, context),
-        Statement::AlterType { name, if_exists, action } => user_type::alter(schema, name, *if_exists, action, context),
-        Statement::DropType { name, if_exists } => user_type::drop(schema, name, *if_exists, context),
+        Statement::AlterTable {
+            table,
+            if_exists,
+            action,
+        } => table::alter(schema, table, *if_exists, action, context),
+        Statement::DropTable { table, if_exists } => {
+            table::drop(schema, table, *if_exists, context)
+        }
+        Statement::CreateType {
+            name,
+            if_not_exists,
+            fields,
+        } => user_type::create(schema, name, *if_not_exists, fields, context),
+        Statement::AlterType {
+            name,
+            if_exists,
+            action,
+        } => user_type::alter(schema, name, *if_exists, action, context),
+        Statement::DropType { name, if_exists } => {
+            user_type::drop(schema, name, *if_exists, context)
+        }
         Statement::Unsupported(feature) => Err(CqlError::unsupported(feature)),
         _ => Err(invalid!("the statement does not change the schema")),
     }
@@ -107,28 +144,46 @@ pub fn apply_ddl(schema: &Schema, statement: &Statement, context: &DdlContext<'_
 
 /// The keyspace that a name is in.
 fn keyspace_of(name: &QualifiedName, context: &DdlContext<'_>) -> Result<String, CqlError> {
-    name.keyspace.clone().or_else(|| context.keyspace.map(str::to_owned)).ok_or_else(crate::prepared::no_keyspace)
+    name.keyspace
+        .clone()
+        .or_else(|| context.keyspace.map(str::to_owned))
+        .ok_or_else(crate::prepared::no_keyspace)
 }
 
 /// Refuses changes within system keyspaces; of replicated ones, tables may be altered.
 fn check_modifiable(keyspace: &str) -> Result<(), CqlError> {
     if is_system(keyspace) {
-        return Err(CqlError::Unauthorized(format!("{keyspace} keyspace is not user-modifiable.")));
+        return Err(CqlError::Unauthorized(format!(
+            "{keyspace} keyspace is not user-modifiable."
+        )));
     }
     Ok(())
 }
 
-fn change(before: &Arc<Keyspace>, after: Keyspace, kind: ChangeKind, target: &'static str, name: &str) -> SchemaChange {
+fn change(
+    before: &Arc<Keyspace>,
+    after: Keyspace,
+    kind: ChangeKind,
+    target: &'static str,
+    name: &str,
+) -> SchemaChange {
     SchemaChange {
         keyspace: before.name.clone(),
         before: Some(Arc::clone(before)),
         after: Some(after),
-        event: SchemaEvent { change: kind, target, keyspace: before.name.clone(), name: name.to_owned() },
+        event: SchemaEvent {
+            change: kind,
+            target,
+            keyspace: before.name.clone(),
+            name: name.to_owned(),
+        },
         warnings: Vec::new(),
     }
 }
 
 /// Whether a name may be a keyspace's or table's.
 fn is_valid_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= 48 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    !name.is_empty()
+        && name.len() <= 48
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

@@ -11,7 +11,11 @@ use std::sync::Arc;
 type Outcome = Result<Option<SchemaChange>, CqlError>;
 
 pub(super) fn create(
-    schema: &Schema, name: &QualifiedName, if_not_exists: bool, fields: &[(String, RawType)], context: &DdlContext<'_>,
+    schema: &Schema,
+    name: &QualifiedName,
+    if_not_exists: bool,
+    fields: &[(String, RawType)],
+    context: &DdlContext<'_>,
 ) -> Outcome {
     let keyspace = keyspace_of(name, context)?;
     check_modifiable(&keyspace)?;
@@ -22,22 +26,44 @@ pub(super) fn create(
         if if_not_exists {
             return Ok(None);
         }
-        return Err(invalid!("A user type with name '{}' already exists", name.name));
+        return Err(invalid!(
+            "A user type with name '{}' already exists",
+            name.name
+        ));
     }
     let mut typed = Vec::with_capacity(fields.len());
     for (at, (field, raw)) in fields.iter().enumerate() {
         if fields[..at].iter().any(|earlier| earlier.0 == *field) {
-            return Err(invalid!("Duplicate field name '{field}' in type '{}'", name.name));
+            return Err(invalid!(
+                "Duplicate field name '{field}' in type '{}'",
+                name.name
+            ));
         }
         typed.push((field.clone(), field_type(schema, &keyspace, field, raw)?));
     }
     let mut after = Keyspace::clone(before);
-    let user_type = UserType { keyspace: keyspace.clone(), name: name.name.clone(), fields: typed, frozen: false };
+    let user_type = UserType {
+        keyspace: keyspace.clone(),
+        name: name.name.clone(),
+        fields: typed,
+        frozen: false,
+    };
     after.types.insert(name.name.clone(), Arc::new(user_type));
-    Ok(Some(change(before, after, ChangeKind::Created, "TYPE", &name.name)))
+    Ok(Some(change(
+        before,
+        after,
+        ChangeKind::Created,
+        "TYPE",
+        &name.name,
+    )))
 }
 
-fn field_type(schema: &Schema, keyspace: &str, field: &str, raw: &RawType) -> Result<CqlType, CqlError> {
+fn field_type(
+    schema: &Schema,
+    keyspace: &str,
+    field: &str,
+    raw: &RawType,
+) -> Result<CqlType, CqlError> {
     let cql_type = resolve_type(raw, schema, Some(keyspace))?;
     if cql_type == CqlType::Counter {
         return Err(invalid!("A user type cannot contain counters"));
@@ -45,41 +71,71 @@ fn field_type(schema: &Schema, keyspace: &str, field: &str, raw: &RawType) -> Re
     if let CqlType::Udt(user_type) = &cql_type
         && !user_type.frozen
     {
-        return Err(invalid!("A user type cannot contain non-frozen UDTs ({field})"));
+        return Err(invalid!(
+            "A user type cannot contain non-frozen UDTs ({field})"
+        ));
     }
     Ok(cql_type)
 }
 
 pub(super) fn alter(
-    schema: &Schema, name: &QualifiedName, if_exists: bool, action: &AlterTypeAction, context: &DdlContext<'_>,
+    schema: &Schema,
+    name: &QualifiedName,
+    if_exists: bool,
+    action: &AlterTypeAction,
+    context: &DdlContext<'_>,
 ) -> Outcome {
     let keyspace = keyspace_of(name, context)?;
     check_modifiable(&keyspace)?;
     let before = schema.keyspace(&keyspace);
-    let Some((before, present)) = before.and_then(|ks| Some((ks, ks.types.get(&name.name)?))) else {
-        return if if_exists { Ok(None) } else { Err(invalid!("Type {keyspace}.{} doesn't exist", name.name)) };
+    let Some((before, present)) = before.and_then(|ks| Some((ks, ks.types.get(&name.name)?)))
+    else {
+        return if if_exists {
+            Ok(None)
+        } else {
+            Err(invalid!("Type {keyspace}.{} doesn't exist", name.name))
+        };
     };
     let mut user_type = UserType::clone(present);
     match action {
-        AlterTypeAction::AlterType => return Err(invalid!("Altering field types is no longer supported")),
-        AlterTypeAction::Add { name: field, field_type: raw, if_not_exists } => {
+        AlterTypeAction::AlterType => {
+            return Err(invalid!("Altering field types is no longer supported"));
+        }
+        AlterTypeAction::Add {
+            name: field,
+            field_type: raw,
+            if_not_exists,
+        } => {
             if user_type.fields.iter().any(|entry| entry.0 == *field) {
                 if *if_not_exists {
                     return Ok(None);
                 }
-                return Err(invalid!("Cannot add field {field} to type {keyspace}.{}: a field with name {field} already exists", name.name));
+                return Err(invalid!(
+                    "Cannot add field {field} to type {keyspace}.{}: a field with name {field} already exists",
+                    name.name
+                ));
             }
-            user_type.fields.push((field.clone(), field_type(schema, &keyspace, field, raw)?));
+            user_type
+                .fields
+                .push((field.clone(), field_type(schema, &keyspace, field, raw)?));
         }
         AlterTypeAction::Rename { renames, if_exists } => {
             for (from, to) in renames {
                 if user_type.fields.iter().any(|entry| entry.0 == *to) {
-                    return Err(invalid!("Duplicate field name {to} in type {keyspace}.{}", name.name));
+                    return Err(invalid!(
+                        "Duplicate field name {to} in type {keyspace}.{}",
+                        name.name
+                    ));
                 }
                 match user_type.fields.iter_mut().find(|entry| entry.0 == *from) {
                     Some(entry) => entry.0.clone_from(to),
                     None if *if_exists => {}
-                    None => return Err(invalid!("Unkown field {from} in user type {keyspace}.{}", name.name)),
+                    None => {
+                        return Err(invalid!(
+                            "Unkown field {from} in user type {keyspace}.{}",
+                            name.name
+                        ));
+                    }
                 }
             }
         }
@@ -87,14 +143,27 @@ pub(super) fn alter(
     let mut after = Keyspace::clone(before);
     let changed = Arc::new(user_type);
     for other in after.types.values_mut() {
-        let fields = other.fields.iter().map(|(field, t)| (field.clone(), replace(t, &changed))).collect();
-        *other = Arc::new(UserType { fields, ..UserType::clone(other) });
+        let fields = other
+            .fields
+            .iter()
+            .map(|(field, t)| (field.clone(), replace(t, &changed)))
+            .collect();
+        *other = Arc::new(UserType {
+            fields,
+            ..UserType::clone(other)
+        });
     }
     after.types.insert(name.name.clone(), Arc::clone(&changed));
     for table in after.tables.values_mut() {
         *table = Arc::new(with_type(table, &changed));
     }
-    Ok(Some(change(before, after, ChangeKind::Updated, "TYPE", &name.name)))
+    Ok(Some(change(
+        before,
+        after,
+        ChangeKind::Updated,
+        "TYPE",
+        &name.name,
+    )))
 }
 
 fn with_type(table: &TableMetadata, changed: &Arc<UserType>) -> TableMetadata {
@@ -109,18 +178,46 @@ fn with_type(table: &TableMetadata, changed: &Arc<UserType>) -> TableMetadata {
 fn replace(cql_type: &CqlType, changed: &Arc<UserType>) -> CqlType {
     let inner = |t: &Arc<CqlType>| Arc::new(replace(t, changed));
     match cql_type {
-        CqlType::List { element, frozen } => CqlType::List { element: inner(element), frozen: *frozen },
-        CqlType::Set { element, frozen } => CqlType::Set { element: inner(element), frozen: *frozen },
-        CqlType::Map { key, value, frozen } => CqlType::Map { key: inner(key), value: inner(value), frozen: *frozen },
-        CqlType::Vector { element, dimension } => CqlType::Vector { element: inner(element), dimension: *dimension },
-        CqlType::Tuple(elements) => CqlType::Tuple(elements.iter().map(|t| replace(t, changed)).collect()),
-        CqlType::Udt(user_type) if user_type.name == changed.name && user_type.keyspace == changed.keyspace => {
+        CqlType::List { element, frozen } => CqlType::List {
+            element: inner(element),
+            frozen: *frozen,
+        },
+        CqlType::Set { element, frozen } => CqlType::Set {
+            element: inner(element),
+            frozen: *frozen,
+        },
+        CqlType::Map { key, value, frozen } => CqlType::Map {
+            key: inner(key),
+            value: inner(value),
+            frozen: *frozen,
+        },
+        CqlType::Vector { element, dimension } => CqlType::Vector {
+            element: inner(element),
+            dimension: *dimension,
+        },
+        CqlType::Tuple(elements) => {
+            CqlType::Tuple(elements.iter().map(|t| replace(t, changed)).collect())
+        }
+        CqlType::Udt(user_type)
+            if user_type.name == changed.name && user_type.keyspace == changed.keyspace =>
+        {
             let plain = CqlType::Udt(Arc::clone(changed));
-            if user_type.frozen { plain.freeze() } else { plain }
+            if user_type.frozen {
+                plain.freeze()
+            } else {
+                plain
+            }
         }
         CqlType::Udt(user_type) => {
-            let fields = user_type.fields.iter().map(|(field, t)| (field.clone(), replace(t, changed))).collect();
-            CqlType::Udt(Arc::new(UserType { fields, ..UserType::clone(user_type) }))
+            let fields = user_type
+                .fields
+                .iter()
+                .map(|(field, t)| (field.clone(), replace(t, changed)))
+                .collect();
+            CqlType::Udt(Arc::new(UserType {
+                fields,
+                ..UserType::clone(user_type)
+            }))
         }
         other => other.clone(),
     }
@@ -129,39 +226,76 @@ fn replace(cql_type: &CqlType, changed: &Arc<UserType>) -> CqlType {
 /// Whether a type uses a user type.
 pub(crate) fn uses(cql_type: &CqlType, name: &str) -> bool {
     match cql_type {
-        CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => uses(element, name),
+        CqlType::List { element, .. }
+        | CqlType::Set { element, .. }
+        | CqlType::Vector { element, .. } => uses(element, name),
         CqlType::Map { key, value, .. } => uses(key, name) || uses(value, name),
         CqlType::Tuple(elements) => elements.iter().any(|t| uses(t, name)),
-        CqlType::Udt(user_type) => user_type.name == name || user_type.fields.iter().any(|field| uses(&field.1, name)),
+        CqlType::Udt(user_type) => {
+            user_type.name == name || user_type.fields.iter().any(|field| uses(&field.1, name))
+        }
         _ => false,
     }
 }
 
-pub(super) fn drop(schema: &Schema, name: &QualifiedName, if_exists: bool, context: &DdlContext<'_>) -> Outcome {
+pub(super) fn drop(
+    schema: &Schema,
+    name: &QualifiedName,
+    if_exists: bool,
+    context: &DdlContext<'_>,
+) -> Outcome {
     let keyspace = keyspace_of(name, context)?;
     check_modifiable(&keyspace)?;
-    let Some(before) = schema.keyspace(&keyspace).filter(|ks| ks.types.contains_key(&name.name)) else {
-        return if if_exists { Ok(None) } else { Err(invalid!("Type '{keyspace}.{}' doesn't exist", name.name)) };
+    let Some(before) = schema
+        .keyspace(&keyspace)
+        .filter(|ks| ks.types.contains_key(&name.name))
+    else {
+        return if if_exists {
+            Ok(None)
+        } else {
+            Err(invalid!("Type '{keyspace}.{}' doesn't exist", name.name))
+        };
     };
     let types: Vec<&str> = before
         .types
         .values()
-        .filter(|other| other.name != name.name && other.fields.iter().any(|field| uses(&field.1, &name.name)))
+        .filter(|other| {
+            other.name != name.name && other.fields.iter().any(|field| uses(&field.1, &name.name))
+        })
         .map(|other| other.name.as_str())
         .collect();
     if !types.is_empty() {
-        return Err(invalid!("Cannot drop user type '{keyspace}.{}' as it is still used by user types {}", name.name, types.join(", ")));
+        return Err(invalid!(
+            "Cannot drop user type '{keyspace}.{}' as it is still used by user types {}",
+            name.name,
+            types.join(", ")
+        ));
     }
     let tables: Vec<&str> = before
         .tables
         .values()
-        .filter(|table| table.columns().iter().any(|column| uses(&column.cql_type, &name.name)))
+        .filter(|table| {
+            table
+                .columns()
+                .iter()
+                .any(|column| uses(&column.cql_type, &name.name))
+        })
         .map(|table| table.name.as_str())
         .collect();
     if !tables.is_empty() {
-        return Err(invalid!("Cannot drop user type '{keyspace}.{}' as it is still used by tables {}", name.name, tables.join(", ")));
+        return Err(invalid!(
+            "Cannot drop user type '{keyspace}.{}' as it is still used by tables {}",
+            name.name,
+            tables.join(", ")
+        ));
     }
     let mut after = Keyspace::clone(before);
     after.types.remove(&name.name);
-    Ok(Some(change(before, after, ChangeKind::Dropped, "TYPE", &name.name)))
+    Ok(Some(change(
+        before,
+        after,
+        ChangeKind::Dropped,
+        "TYPE",
+        &name.name,
+    )))
 }

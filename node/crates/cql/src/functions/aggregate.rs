@@ -32,7 +32,13 @@ pub(crate) struct Accumulator {
 
 impl Accumulator {
     pub(crate) fn new(call: &AggregateCall) -> Self {
-        Self { function: call.function, cql_type: call.argument_type.clone(), count: 0, best: None, sum: None }
+        Self {
+            function: call.function,
+            cql_type: call.argument_type.clone(),
+            count: 0,
+            best: None,
+            sum: None,
+        }
     }
 
     /// Takes the argument's value in one more row.
@@ -47,7 +53,11 @@ impl Accumulator {
             Aggregate::Min | Aggregate::Max => {
                 let better = self.best.as_ref().is_none_or(|best| {
                     let order = self.cql_type.compare(&value, best);
-                    if self.function == Aggregate::Min { order.is_lt() } else { order.is_gt() }
+                    if self.function == Aggregate::Min {
+                        order.is_lt()
+                    } else {
+                        order.is_gt()
+                    }
                 });
                 if better {
                     self.best = Some(value);
@@ -69,9 +79,16 @@ impl Accumulator {
     /// The result.
     pub(crate) fn result(&self) -> Result<Option<Bytes>, CqlError> {
         match self.function {
-            Aggregate::CountRows | Aggregate::Count => Ok(Some(Bytes::copy_from_slice(&self.count.to_be_bytes()))),
+            Aggregate::CountRows | Aggregate::Count => {
+                Ok(Some(Bytes::copy_from_slice(&self.count.to_be_bytes())))
+            }
             Aggregate::Min | Aggregate::Max => Ok(self.best.clone()),
-            Aggregate::Sum => encode(self.sum.as_ref().unwrap_or(&Number::Integer(BigInt::default())), &self.cql_type),
+            Aggregate::Sum => encode(
+                self.sum
+                    .as_ref()
+                    .unwrap_or(&Number::Integer(BigInt::default())),
+                &self.cql_type,
+            ),
             Aggregate::Average => {
                 let Some(sum) = &self.sum else {
                     return encode(&Number::Integer(BigInt::default()), &self.cql_type);
@@ -79,12 +96,31 @@ impl Accumulator {
                 let count = BigInt::from(self.count.max(1));
                 let average = match sum {
                     Number::Integer(_) => Number::Integer(integer(sum) / count),
-                    Number::Float(value) => Number::Float(value / super::arithmetic::float(&Number::Integer(count))),
+                    Number::Float(value) => {
+                        Number::Float(value / super::arithmetic::float(&Number::Integer(count)))
+                    }
                     Number::Decimal(value) => {
                         // as Cassandra: the scale of the sum, half to even at a digit more is not kept
-                        let exact = on_decimals(Arithmetic::Divide, value, &Decimal { unscaled: count, scale: 0 })?;
-                        let floor = on_decimals(Arithmetic::Modulo, &exact, &Decimal { unscaled: BigInt::from(1), scale: value.scale })?;
-                        Number::Decimal(on_decimals(Arithmetic::Subtract, &exact, &floor).map(|d| rescaled(&d, value.scale))?)
+                        let exact = on_decimals(
+                            Arithmetic::Divide,
+                            value,
+                            &Decimal {
+                                unscaled: count,
+                                scale: 0,
+                            },
+                        )?;
+                        let floor = on_decimals(
+                            Arithmetic::Modulo,
+                            &exact,
+                            &Decimal {
+                                unscaled: BigInt::from(1),
+                                scale: value.scale,
+                            },
+                        )?;
+                        Number::Decimal(
+                            on_decimals(Arithmetic::Subtract, &exact, &floor)
+                                .map(|d| rescaled(&d, value.scale))?,
+                        )
                     }
                 };
                 encode(&average, &self.cql_type)
@@ -101,13 +137,18 @@ fn rescaled(value: &Decimal, scale: i32) -> Decimal {
         unscaled /= &ten;
         at -= 1;
     }
-    Decimal { unscaled, scale: at }
+    Decimal {
+        unscaled,
+        scale: at,
+    }
 }
 
 fn plus(a: &Number, b: &Number) -> Result<Number, CqlError> {
     Ok(match (a, b) {
         (Number::Integer(a), Number::Integer(b)) => Number::Integer(a + b),
-        (Number::Decimal(a), Number::Decimal(b)) => Number::Decimal(on_decimals(Arithmetic::Add, a, b)?),
+        (Number::Decimal(a), Number::Decimal(b)) => {
+            Number::Decimal(on_decimals(Arithmetic::Add, a, b)?)
+        }
         (a, b) => Number::Float(super::arithmetic::float(a) + super::arithmetic::float(b)),
     })
 }

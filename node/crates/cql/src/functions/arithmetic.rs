@@ -6,8 +6,8 @@ use crate::ast::{Arithmetic, Term};
 use crate::error::{CqlError, invalid};
 use crate::expr::Expr;
 use bytes::Bytes;
-use helenus_types::{CqlType, Value};
 use helenus_types::value::Decimal;
+use helenus_types::{CqlType, Value};
 use num_bigint::BigInt;
 use std::sync::Arc;
 
@@ -46,27 +46,52 @@ fn result_type(left: &CqlType, right: &CqlType) -> Option<CqlType> {
 
 /// Types an arithmetic expression.
 pub(crate) fn arithmetic(
-    analysis: &mut Analysis<'_>, operator: Arithmetic, left: &Term, right: &Term, wanted: Option<&CqlType>,
+    analysis: &mut Analysis<'_>,
+    operator: Arithmetic,
+    left: &Term,
+    right: &Term,
+    wanted: Option<&CqlType>,
 ) -> Result<(Expr, CqlType), CqlError> {
     let own = |analysis: &Analysis<'_>, term: &Term| analysis.type_of(term, None);
     let (left_own, right_own) = (own(analysis, left), own(analysis, right));
-    let left_wanted = left_own.clone().or_else(|| right_own.clone()).or_else(|| wanted.cloned());
+    let left_wanted = left_own
+        .clone()
+        .or_else(|| right_own.clone())
+        .or_else(|| wanted.cloned());
     let right_wanted = right_own.or(left_own).or_else(|| wanted.cloned());
     let literal = |term: &Term| matches!(term, Term::Literal(..));
     // a literal takes the type of the other side, or the wanted one between two literals
     let pick = |term: &Term, other: &Term, own: Option<CqlType>| {
-        if literal(term) && literal(other) { wanted.cloned().filter(is_number).or(own) } else { own }
+        if literal(term) && literal(other) {
+            wanted.cloned().filter(is_number).or(own)
+        } else {
+            own
+        }
     };
     let left_type = pick(left, right, left_wanted);
     let right_type = pick(right, left, right_wanted);
     let (left_expr, left_type) = analysis.infer(left, left_type.as_ref())?;
     let (right_expr, right_type) = analysis.infer(right, right_type.as_ref())?;
     let result = result_type(&left_type, &right_type).ok_or_else(|| {
-        invalid!("the '{}' operation is not supported between {left_type} and {right_type}", operator.sign())
+        invalid!(
+            "the '{}' operation is not supported between {left_type} and {right_type}",
+            operator.sign()
+        )
     })?;
-    let kind = Kind::Arithmetic { operator, left: left_type, right: right_type, result: result.clone() };
-    let function = Function { name: format!("system._{}", operator.sign()), kind };
-    Ok((Expr::Call(Arc::new(function), vec![left_expr, right_expr]), result))
+    let kind = Kind::Arithmetic {
+        operator,
+        left: left_type,
+        right: right_type,
+        result: result.clone(),
+    };
+    let function = Function {
+        name: format!("system._{}", operator.sign()),
+        kind,
+    };
+    Ok((
+        Expr::Call(Arc::new(function), vec![left_expr, right_expr]),
+        result,
+    ))
 }
 
 /// The negation of a type.
@@ -74,7 +99,10 @@ pub(crate) fn negate(cql_type: &CqlType) -> Result<Function, CqlError> {
     if !is_number(cql_type) {
         return Err(invalid!("the '-' operation is not supported on {cql_type}"));
     }
-    Ok(Function { name: "system._negate".into(), kind: Kind::Negate(cql_type.clone()) })
+    Ok(Function {
+        name: "system._negate".into(),
+        kind: Kind::Negate(cql_type.clone()),
+    })
 }
 
 /// A number of any type.
@@ -122,7 +150,10 @@ pub(crate) fn encode(number: &Number, cql_type: &CqlType) -> Result<Option<Bytes
     Ok(Some(cql_type.encode(&value)?))
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "CQL floats round to the nearest f32, as Java's cast does")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "CQL floats round to the nearest f32, as Java's cast does"
+)]
 fn to_f32(value: f64) -> f32 {
     value as f32
 }
@@ -130,7 +161,11 @@ fn to_f32(value: f64) -> f32 {
 /// The low 64 bits.
 fn wrapped(number: &Number) -> i64 {
     let bytes = integer(number).to_signed_bytes_be();
-    let fill = if bytes.first().is_some_and(|b| *b > 127) { 0xff } else { 0 };
+    let fill = if bytes.first().is_some_and(|b| *b > 127) {
+        0xff
+    } else {
+        0
+    };
     let mut out = [fill; 8];
     for (target, source) in out.iter_mut().rev().zip(bytes.iter().rev()) {
         *target = *source;
@@ -153,13 +188,18 @@ pub(crate) fn float(number: &Number) -> f64 {
     match number {
         Number::Integer(v) => v.to_string().parse().unwrap_or(f64::NAN),
         Number::Float(v) => *v,
-        Number::Decimal(v) => format!("{}e{}", v.unscaled, -i64::from(v.scale)).parse().unwrap_or(f64::NAN),
+        Number::Decimal(v) => format!("{}e{}", v.unscaled, -i64::from(v.scale))
+            .parse()
+            .unwrap_or(f64::NAN),
     }
 }
 
 pub(crate) fn decimal(number: &Number) -> Result<Decimal, CqlError> {
     Ok(match number {
-        Number::Integer(v) => Decimal { unscaled: v.clone(), scale: 0 },
+        Number::Integer(v) => Decimal {
+            unscaled: v.clone(),
+            scale: 0,
+        },
         Number::Float(v) => helenus_types::literal::format_f64(*v).parse()?,
         Number::Decimal(v) => v.clone(),
     })
@@ -175,7 +215,11 @@ fn scaled(value: &Decimal, scale: i32) -> BigInt {
         return BigInt::default();
     }
     let power = BigInt::from(10).pow(u32::try_from(shift.unsigned_abs()).unwrap_or(0));
-    if shift >= 0 { &value.unscaled * power } else { &value.unscaled / power }
+    if shift >= 0 {
+        &value.unscaled * power
+    } else {
+        &value.unscaled / power
+    }
 }
 
 fn zero_divided() -> CqlError {
@@ -184,9 +228,14 @@ fn zero_divided() -> CqlError {
 
 /// The result of an arithmetic operation on serialized numbers.
 pub(super) fn compute(
-    operator: Arithmetic, left: (&CqlType, &Bytes), right: (&CqlType, &Bytes), result: &CqlType,
+    operator: Arithmetic,
+    left: (&CqlType, &Bytes),
+    right: (&CqlType, &Bytes),
+    result: &CqlType,
 ) -> Result<Option<Bytes>, CqlError> {
-    let (Some(a), Some(b)) = (number(left.0, left.1)?, number(right.0, right.1)?) else { return Ok(None) };
+    let (Some(a), Some(b)) = (number(left.0, left.1)?, number(right.0, right.1)?) else {
+        return Ok(None);
+    };
     let computed = match result {
         CqlType::Float | CqlType::Double => {
             let (a, b) = (float(&a), float(&b));
@@ -201,7 +250,8 @@ pub(super) fn compute(
         CqlType::Decimal => Number::Decimal(on_decimals(operator, &decimal(&a)?, &decimal(&b)?)?),
         _ => {
             let (a, b) = (integer(&a), integer(&b));
-            if matches!(operator, Arithmetic::Divide | Arithmetic::Modulo) && b == BigInt::default() {
+            if matches!(operator, Arithmetic::Divide | Arithmetic::Modulo) && b == BigInt::default()
+            {
                 return Err(zero_divided());
             }
             Number::Integer(match operator {
@@ -217,22 +267,48 @@ pub(super) fn compute(
 }
 
 /// Addition, subtraction and multiplication of decimals; division is to 32 digits.
-pub(crate) fn on_decimals(operator: Arithmetic, a: &Decimal, b: &Decimal) -> Result<Decimal, CqlError> {
+pub(crate) fn on_decimals(
+    operator: Arithmetic,
+    a: &Decimal,
+    b: &Decimal,
+) -> Result<Decimal, CqlError> {
     if (i64::from(a.scale) - i64::from(b.scale)).abs() > SCALE_LIMIT {
-        return Err(invalid!("the scales of the decimals {} and {} are too far apart", a.scale, b.scale));
+        return Err(invalid!(
+            "the scales of the decimals {} and {} are too far apart",
+            a.scale,
+            b.scale
+        ));
     }
     let scale = a.scale.max(b.scale);
     Ok(match operator {
-        Arithmetic::Add => Decimal { unscaled: scaled(a, scale) + scaled(b, scale), scale },
-        Arithmetic::Subtract => Decimal { unscaled: scaled(a, scale) - scaled(b, scale), scale },
-        Arithmetic::Multiply => Decimal { unscaled: &a.unscaled * &b.unscaled, scale: a.scale.saturating_add(b.scale) },
+        Arithmetic::Add => Decimal {
+            unscaled: scaled(a, scale) + scaled(b, scale),
+            scale,
+        },
+        Arithmetic::Subtract => Decimal {
+            unscaled: scaled(a, scale) - scaled(b, scale),
+            scale,
+        },
+        Arithmetic::Multiply => Decimal {
+            unscaled: &a.unscaled * &b.unscaled,
+            scale: a.scale.saturating_add(b.scale),
+        },
         Arithmetic::Modulo if b.unscaled == BigInt::default() => return Err(zero_divided()),
-        Arithmetic::Modulo => Decimal { unscaled: scaled(a, scale) % scaled(b, scale), scale },
+        Arithmetic::Modulo => Decimal {
+            unscaled: scaled(a, scale) % scaled(b, scale),
+            scale,
+        },
         Arithmetic::Divide if b.unscaled == BigInt::default() => return Err(zero_divided()),
         Arithmetic::Divide => {
             let extra = scale.max(32);
-            let shifted = Decimal { unscaled: scaled(a, a.scale.saturating_add(extra)), scale: 0 };
-            let (mut unscaled, mut scale) = (shifted.unscaled / &b.unscaled, a.scale.saturating_add(extra).saturating_sub(b.scale));
+            let shifted = Decimal {
+                unscaled: scaled(a, a.scale.saturating_add(extra)),
+                scale: 0,
+            };
+            let (mut unscaled, mut scale) = (
+                shifted.unscaled / &b.unscaled,
+                a.scale.saturating_add(extra).saturating_sub(b.scale),
+            );
             let ten = BigInt::from(10);
             while scale > 0 && &unscaled % &ten == BigInt::default() {
                 unscaled /= &ten;
@@ -245,11 +321,16 @@ pub(crate) fn on_decimals(operator: Arithmetic, a: &Decimal, b: &Decimal) -> Res
 
 /// The negated number.
 pub(super) fn negated(cql_type: &CqlType, bytes: &Bytes) -> Result<Option<Bytes>, CqlError> {
-    let Some(value) = number(cql_type, bytes)? else { return Ok(None) };
+    let Some(value) = number(cql_type, bytes)? else {
+        return Ok(None);
+    };
     let negated = match value {
         Number::Integer(v) => Number::Integer(-v),
         Number::Float(v) => Number::Float(-v),
-        Number::Decimal(v) => Number::Decimal(Decimal { unscaled: -v.unscaled, scale: v.scale }),
+        Number::Decimal(v) => Number::Decimal(Decimal {
+            unscaled: -v.unscaled,
+            scale: v.scale,
+        }),
     };
     encode(&negated, cql_type)
 }

@@ -10,7 +10,15 @@ use helenus_types::CqlType;
 pub(crate) fn cast(from: &CqlType, to: &CqlType) -> Result<Function, CqlError> {
     let time = |t: &CqlType| matches!(t, CqlType::Timestamp | CqlType::Date | CqlType::TimeUuid);
     let text = |t: &CqlType| matches!(t, CqlType::Text | CqlType::Ascii);
-    let simple = |t: &CqlType| is_number(t) || time(t) || text(t) || matches!(t, CqlType::Boolean | CqlType::Uuid | CqlType::Time | CqlType::Inet);
+    let simple = |t: &CqlType| {
+        is_number(t)
+            || time(t)
+            || text(t)
+            || matches!(
+                t,
+                CqlType::Boolean | CqlType::Uuid | CqlType::Time | CqlType::Inet
+            )
+    };
     let possible = from == to
         || (is_number(from) && is_number(to) && *to != CqlType::Counter)
         || (text(to) && simple(from))
@@ -19,16 +27,28 @@ pub(crate) fn cast(from: &CqlType, to: &CqlType) -> Result<Function, CqlError> {
         return Err(invalid!("{from} cannot be cast to {to}"));
     }
     let name = format!("castAs{}", capitalized(&to.to_string()));
-    Ok(Function::new(&name, Kind::Cast { from: from.clone(), to: to.clone() }))
+    Ok(Function::new(
+        &name,
+        Kind::Cast {
+            from: from.clone(),
+            to: to.clone(),
+        },
+    ))
 }
 
 fn capitalized(text: &str) -> String {
     let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+    characters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(characters).collect()
+    })
 }
 
 /// A value of one type as another.
-pub(super) fn convert(from: &CqlType, to: &CqlType, bytes: &Bytes) -> Result<Option<Bytes>, CqlError> {
+pub(super) fn convert(
+    from: &CqlType,
+    to: &CqlType,
+    bytes: &Bytes,
+) -> Result<Option<Bytes>, CqlError> {
     if from == to {
         return Ok(Some(bytes.clone()));
     }
@@ -38,7 +58,9 @@ pub(super) fn convert(from: &CqlType, to: &CqlType, bytes: &Bytes) -> Result<Opt
     if let Some(value) = number(from, bytes)? {
         return encode(&value, to);
     }
-    let Some(millis) = millis_of(from, bytes)? else { return Ok(None) };
+    let Some(millis) = millis_of(from, bytes)? else {
+        return Ok(None);
+    };
     let value = match to {
         CqlType::Date => helenus_types::Value::Date(super::days(millis)),
         _ => helenus_types::Value::Timestamp(millis),

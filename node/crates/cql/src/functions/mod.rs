@@ -42,8 +42,16 @@ pub(crate) enum Kind {
     FromBlob(CqlType),
     ToJson(CqlType),
     FromJson(CqlType),
-    Cast { from: CqlType, to: CqlType },
-    Arithmetic { operator: Arithmetic, left: CqlType, right: CqlType, result: CqlType },
+    Cast {
+        from: CqlType,
+        to: CqlType,
+    },
+    Arithmetic {
+        operator: Arithmetic,
+        left: CqlType,
+        right: CqlType,
+        result: CqlType,
+    },
     Negate(CqlType),
     MapKeys,
     MapValues,
@@ -52,11 +60,18 @@ pub(crate) enum Kind {
 
 impl Function {
     pub(crate) fn new(name: &str, kind: Kind) -> Self {
-        Self { name: format!("system.{name}"), kind }
+        Self {
+            name: format!("system.{name}"),
+            kind,
+        }
     }
 
     /// The result on these arguments.
-    pub(crate) fn call(&self, arguments: &[Option<Bytes>], evaluation: &Evaluation<'_>) -> Result<Option<Bytes>, CqlError> {
+    pub(crate) fn call(
+        &self,
+        arguments: &[Option<Bytes>],
+        evaluation: &Evaluation<'_>,
+    ) -> Result<Option<Bytes>, CqlError> {
         let context = evaluation.context;
         let millis = context.now_micros.div_euclid(1000);
         Ok(match &self.kind {
@@ -83,7 +98,9 @@ impl Function {
             }
             _ => {
                 let values: Option<Vec<Bytes>> = arguments.iter().cloned().collect();
-                let Some(values) = values else { return Ok(None) };
+                let Some(values) = values else {
+                    return Ok(None);
+                };
                 self.call_on_values(&values)?
             }
         })
@@ -109,23 +126,36 @@ impl Function {
             Kind::ToTimestamp(from) => millis_of(from, &first)?
                 .map(|millis| CqlType::Timestamp.encode(&Value::Timestamp(millis)))
                 .transpose()?,
-            Kind::ToUnixTimestamp(from) => millis_of(from, &first)?.map(|millis| Bytes::copy_from_slice(&millis.to_be_bytes())),
+            Kind::ToUnixTimestamp(from) => {
+                millis_of(from, &first)?.map(|millis| Bytes::copy_from_slice(&millis.to_be_bytes()))
+            }
             Kind::MinTimeUuid => millis_of(&CqlType::Timestamp, &first)?
                 .map(|millis| Bytes::copy_from_slice(timeuuid::min_of_millis(millis).as_bytes())),
             Kind::MaxTimeUuid => millis_of(&CqlType::Timestamp, &first)?
                 .map(|millis| Bytes::copy_from_slice(timeuuid::max_of_millis(millis).as_bytes())),
             Kind::Cast { from, to } => convert::convert(from, to, &first)?,
-            Kind::Arithmetic { operator, left, right, result } => {
+            Kind::Arithmetic {
+                operator,
+                left,
+                right,
+                result,
+            } => {
                 let second = arguments.get(1).cloned().unwrap_or_default();
                 arithmetic::compute(*operator, (left, &first), (right, &second), result)?
             }
             Kind::Negate(cql_type) => arithmetic::negated(cql_type, &first)?,
             Kind::MapKeys => {
-                let keys: Vec<Bytes> = helenus_types::elements::read_map(&first)?.into_iter().map(|entry| entry.0).collect();
+                let keys: Vec<Bytes> = helenus_types::elements::read_map(&first)?
+                    .into_iter()
+                    .map(|entry| entry.0)
+                    .collect();
                 Some(helenus_types::elements::write_list(&keys)?)
             }
             Kind::MapValues => {
-                let values: Vec<Bytes> = helenus_types::elements::read_map(&first)?.into_iter().map(|entry| entry.1).collect();
+                let values: Vec<Bytes> = helenus_types::elements::read_map(&first)?
+                    .into_iter()
+                    .map(|entry| entry.1)
+                    .collect();
                 Some(helenus_types::elements::write_list(&values)?)
             }
             Kind::CollectionCount(collection) => {
@@ -133,7 +163,9 @@ impl Function {
                     CqlType::Map { .. } => helenus_types::elements::read_map(&first)?.len(),
                     _ => helenus_types::elements::read_list(&first)?.len(),
                 };
-                Some(Bytes::copy_from_slice(&i32::try_from(count).unwrap_or(i32::MAX).to_be_bytes()))
+                Some(Bytes::copy_from_slice(
+                    &i32::try_from(count).unwrap_or(i32::MAX).to_be_bytes(),
+                ))
             }
             _ => None,
         })

@@ -2,7 +2,10 @@
 
 use super::{Body, Change, Kind, Operation, PreparedModification};
 use crate::analysis::{Analysis, Receiver, column_of};
-use crate::ast::{Assignment, Attributes, Comparison, Delete, Deletion, Insert, InsertValues, Relation, Term, Update};
+use crate::ast::{
+    Assignment, Attributes, Comparison, Delete, Deletion, Insert, InsertValues, Relation, Term,
+    Update,
+};
 use crate::error::{CqlError, invalid};
 use crate::expr::Expr;
 use crate::restrictions::Restrictions;
@@ -14,34 +17,65 @@ use std::sync::Arc;
 const NO_CONDITIONS: &str = "a lightweight transaction (IF)";
 
 /// `[timestamp]` and `[ttl]`, typed; the order of the text is the order of the markers anyway.
-fn attributes(analysis: &mut Analysis<'_>, attributes: &Attributes) -> Result<(Option<Expr>, Option<Expr>), CqlError> {
+fn attributes(
+    analysis: &mut Analysis<'_>,
+    attributes: &Attributes,
+) -> Result<(Option<Expr>, Option<Expr>), CqlError> {
     let mut typed = |term: &Option<Term>, name: &str, cql_type: CqlType| {
-        term.as_ref().map(|term| analysis.term(term, &Receiver::new(name, cql_type))).transpose()
+        term.as_ref()
+            .map(|term| analysis.term(term, &Receiver::new(name, cql_type)))
+            .transpose()
     };
-    Ok((typed(&attributes.timestamp, "[timestamp]", CqlType::BigInt)?, typed(&attributes.ttl, "[ttl]", CqlType::Int)?))
+    Ok((
+        typed(&attributes.timestamp, "[timestamp]", CqlType::BigInt)?,
+        typed(&attributes.ttl, "[ttl]", CqlType::Int)?,
+    ))
 }
 
 /// Resolves an INSERT.
-pub(crate) fn insert(analysis: &mut Analysis<'_>, insert: &Insert, table: &Arc<TableMetadata>) -> Result<PreparedModification, CqlError> {
+pub(crate) fn insert(
+    analysis: &mut Analysis<'_>,
+    insert: &Insert,
+    table: &Arc<TableMetadata>,
+) -> Result<PreparedModification, CqlError> {
     analysis.table = Some(Arc::clone(table));
     if table.is_counter() {
-        return Err(invalid!("INSERT statements are not allowed on counter tables, use UPDATE instead"));
+        return Err(invalid!(
+            "INSERT statements are not allowed on counter tables, use UPDATE instead"
+        ));
     }
     if insert.if_not_exists {
         return Err(CqlError::unsupported(NO_CONDITIONS));
     }
     let body = match &insert.values {
-        InsertValues::Json { value, default_unset } => {
+        InsertValues::Json {
+            value,
+            default_unset,
+        } => {
             let document = analysis.term(value, &Receiver::new("[json]", CqlType::Text))?;
-            Body::Json { document, default_unset: *default_unset }
+            Body::Json {
+                document,
+                default_unset: *default_unset,
+            }
         }
         InsertValues::Columns(columns, values) => insert_columns(analysis, table, columns, values)?,
     };
     let (timestamp, ttl) = attributes(analysis, &insert.attributes)?;
-    Ok(PreparedModification { kind: Kind::Insert, table: Arc::clone(table), body, timestamp, ttl })
+    Ok(PreparedModification {
+        kind: Kind::Insert,
+        table: Arc::clone(table),
+        body,
+        timestamp,
+        ttl,
+    })
 }
 
-fn insert_columns(analysis: &mut Analysis<'_>, table: &Arc<TableMetadata>, columns: &[String], values: &[Term]) -> Result<Body, CqlError> {
+fn insert_columns(
+    analysis: &mut Analysis<'_>,
+    table: &Arc<TableMetadata>,
+    columns: &[String],
+    values: &[Term],
+) -> Result<Body, CqlError> {
     if columns.len() != values.len() {
         return Err(invalid!("Unmatched column names/values"));
     }
@@ -60,25 +94,44 @@ fn insert_columns(analysis: &mut Analysis<'_>, table: &Arc<TableMetadata>, colum
             }),
             ColumnKind::Static | ColumnKind::Regular => {
                 let receiver = Receiver::new(name, column.cql_type.clone());
-                operations.push(operation(column, Change::Set(analysis.term(value, &receiver)?)));
+                operations.push(operation(
+                    column,
+                    Change::Set(analysis.term(value, &receiver)?),
+                ));
             }
         }
     }
     let restrictions = Restrictions::prepare(analysis, table, &relations)?;
     let given = columns.iter().map(String::as_str).collect::<Vec<_>>();
     let missing = |columns: &[Column]| -> Vec<String> {
-        columns.iter().filter(|column| !given.contains(&column.name.as_str())).map(|column| column.name.clone()).collect()
+        columns
+            .iter()
+            .filter(|column| !given.contains(&column.name.as_str()))
+            .map(|column| column.name.clone())
+            .collect()
     };
     let missing_key = missing(table.partition_key());
     if !missing_key.is_empty() {
-        return Err(invalid!("Some partition key parts are missing: {}", missing_key.join(", ")));
+        return Err(invalid!(
+            "Some partition key parts are missing: {}",
+            missing_key.join(", ")
+        ));
     }
     let missing_clustering = missing(table.clustering());
-    let only_static = !operations.is_empty() && operations.iter().all(|operation| operation.is_static);
-    if !missing_clustering.is_empty() && !(only_static && missing_clustering.len() == table.clustering().len()) {
-        return Err(invalid!("Some clustering keys are missing: {}", missing_clustering.join(", ")));
+    let only_static =
+        !operations.is_empty() && operations.iter().all(|operation| operation.is_static);
+    if !missing_clustering.is_empty()
+        && !(only_static && missing_clustering.len() == table.clustering().len())
+    {
+        return Err(invalid!(
+            "Some clustering keys are missing: {}",
+            missing_clustering.join(", ")
+        ));
     }
-    Ok(Body::Columns { restrictions, operations })
+    Ok(Body::Columns {
+        restrictions,
+        operations,
+    })
 }
 
 fn operation(column: &Column, change: Change) -> Operation {
@@ -92,7 +145,11 @@ fn operation(column: &Column, change: Change) -> Operation {
 }
 
 /// Resolves an UPDATE.
-pub(crate) fn update(analysis: &mut Analysis<'_>, update: &Update, table: &Arc<TableMetadata>) -> Result<PreparedModification, CqlError> {
+pub(crate) fn update(
+    analysis: &mut Analysis<'_>,
+    update: &Update,
+    table: &Arc<TableMetadata>,
+) -> Result<PreparedModification, CqlError> {
     analysis.table = Some(Arc::clone(table));
     if update.conditional {
         return Err(CqlError::unsupported(NO_CONDITIONS));
@@ -102,7 +159,9 @@ pub(crate) fn update(analysis: &mut Analysis<'_>, update: &Update, table: &Arc<T
             return Err(invalid!("Cannot provide custom TTL for counter updates"));
         }
         if update.attributes.timestamp.is_some() {
-            return Err(invalid!("Cannot provide custom timestamp for counter updates"));
+            return Err(invalid!(
+                "Cannot provide custom timestamp for counter updates"
+            ));
         }
     }
     let (timestamp, ttl) = attributes(analysis, &update.attributes)?;
@@ -117,11 +176,16 @@ pub(crate) fn update(analysis: &mut Analysis<'_>, update: &Update, table: &Arc<T
     validate_where(&restrictions, "UPDATE")?;
     let only_static = operations.iter().all(|operation| operation.is_static);
     if restrictions.has_clustering_slice() {
-        return Err(invalid!("Slice restrictions are not supported on the clustering columns in UPDATE statements"));
+        return Err(invalid!(
+            "Slice restrictions are not supported on the clustering columns in UPDATE statements"
+        ));
     }
     let missing = restrictions.missing_clustering();
     if !(missing.is_empty() || only_static && restrictions.clustering.is_empty()) {
-        return Err(invalid!("Some clustering keys are missing: {}", missing.join(", ")));
+        return Err(invalid!(
+            "Some clustering keys are missing: {}",
+            missing.join(", ")
+        ));
     }
     if only_static && !table.clustering().is_empty() && !restrictions.clustering.is_empty() {
         return Err(invalid!(
@@ -131,7 +195,10 @@ pub(crate) fn update(analysis: &mut Analysis<'_>, update: &Update, table: &Arc<T
     Ok(PreparedModification {
         kind: Kind::Update,
         table: Arc::clone(table),
-        body: Body::Columns { restrictions, operations },
+        body: Body::Columns {
+            restrictions,
+            operations,
+        },
         timestamp,
         ttl,
     })
@@ -139,28 +206,46 @@ pub(crate) fn update(analysis: &mut Analysis<'_>, update: &Update, table: &Arc<T
 
 fn validate_where(restrictions: &Restrictions, word: &str) -> Result<(), CqlError> {
     if restrictions.has_token() {
-        return Err(invalid!("The token function cannot be used in WHERE clauses for {word} statements"));
+        return Err(invalid!(
+            "The token function cannot be used in WHERE clauses for {word} statements"
+        ));
     }
     if let Some(filter) = restrictions.filters.iter().find(|filter| {
-        restrictions.table.column_by_id(filter.column).is_some_and(|c| matches!(c.kind, ColumnKind::Static | ColumnKind::Regular))
+        restrictions
+            .table
+            .column_by_id(filter.column)
+            .is_some_and(|c| matches!(c.kind, ColumnKind::Static | ColumnKind::Regular))
     }) {
-        return Err(invalid!("Non PRIMARY KEY columns found in where clause: {} ", filter.name));
+        return Err(invalid!(
+            "Non PRIMARY KEY columns found in where clause: {} ",
+            filter.name
+        ));
     }
     if !restrictions.has_partition_key() {
-        return Err(invalid!("Some partition key parts are missing: {}", restrictions.missing_partition_key().join(", ")));
+        return Err(invalid!(
+            "Some partition key parts are missing: {}",
+            restrictions.missing_partition_key().join(", ")
+        ));
     }
     restrictions.gap.clone().map_or(Ok(()), Err)
 }
 
 fn target<'t>(table: &'t TableMetadata, name: &str) -> Result<&'t Column, CqlError> {
     let column = column_of(table, name)?;
-    if matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
+    if matches!(
+        column.kind,
+        ColumnKind::PartitionKey | ColumnKind::Clustering
+    ) {
         return Err(invalid!("PRIMARY KEY part {name} found in SET part"));
     }
     Ok(column)
 }
 
-fn assignment(analysis: &mut Analysis<'_>, table: &TableMetadata, assignment: &Assignment) -> Result<Operation, CqlError> {
+fn assignment(
+    analysis: &mut Analysis<'_>,
+    table: &TableMetadata,
+    assignment: &Assignment,
+) -> Result<Operation, CqlError> {
     match assignment {
         Assignment::Set(name, value) => {
             let column = target(table, name)?;
@@ -175,13 +260,17 @@ fn assignment(analysis: &mut Analysis<'_>, table: &TableMetadata, assignment: &A
         Assignment::Append(name, value) => {
             let column = target(table, name)?;
             let shown = || format!("{name} = {name} + {}", text::term(value));
-            grow(analysis, column, value, &shown).map(|value| operation(column, Change::Append(value)))
+            grow(analysis, column, value, &shown)
+                .map(|value| operation(column, Change::Append(value)))
         }
         Assignment::Prepend(name, value) => {
             let column = target(table, name)?;
             let shown = || format!("{name} = {} + {name}", text::term(value));
             if !matches!(column.cql_type, CqlType::List { frozen: false, .. }) {
-                return Err(invalid!("Invalid operation ({}) for non list column {name}", shown()));
+                return Err(invalid!(
+                    "Invalid operation ({}) for non list column {name}",
+                    shown()
+                ));
             }
             let value = grow(analysis, column, value, &shown)?;
             Ok(operation(column, Change::Prepend(value)))
@@ -191,74 +280,147 @@ fn assignment(analysis: &mut Analysis<'_>, table: &TableMetadata, assignment: &A
             let column = target(table, name)?;
             let shown = || format!("{name}[{}] = {}", text::term(key), text::term(value));
             match &column.cql_type {
-                CqlType::Map { key: key_type, value: value_type, frozen: false } => {
-                    let key = analysis.term(key, &Receiver::new(format!("key({name})"), (**key_type).clone()))?;
-                    let value = analysis.term(value, &Receiver::new(format!("value({name})"), (**value_type).clone()))?;
+                CqlType::Map {
+                    key: key_type,
+                    value: value_type,
+                    frozen: false,
+                } => {
+                    let key = analysis.term(
+                        key,
+                        &Receiver::new(format!("key({name})"), (**key_type).clone()),
+                    )?;
+                    let value = analysis.term(
+                        value,
+                        &Receiver::new(format!("value({name})"), (**value_type).clone()),
+                    )?;
                     Ok(operation(column, Change::Entry(key, value)))
                 }
-                CqlType::List { frozen: false, .. } => Err(CqlError::unsupported("setting a list element by its index (it needs a read before the write)")),
-                CqlType::Set { frozen: false, .. } => Err(invalid!("Invalid operation ({}) for set column {name}", shown())),
-                CqlType::Map { .. } | CqlType::List { .. } | CqlType::Set { .. } => {
-                    Err(invalid!("Invalid operation ({}) for frozen collection column {name}", shown()))
-                }
-                _ => Err(invalid!("Invalid operation ({}) for non collection column {name}", shown())),
+                CqlType::List { frozen: false, .. } => Err(CqlError::unsupported(
+                    "setting a list element by its index (it needs a read before the write)",
+                )),
+                CqlType::Set { frozen: false, .. } => Err(invalid!(
+                    "Invalid operation ({}) for set column {name}",
+                    shown()
+                )),
+                CqlType::Map { .. } | CqlType::List { .. } | CqlType::Set { .. } => Err(invalid!(
+                    "Invalid operation ({}) for frozen collection column {name}",
+                    shown()
+                )),
+                _ => Err(invalid!(
+                    "Invalid operation ({}) for non collection column {name}",
+                    shown()
+                )),
             }
         }
         Assignment::Field(name, field, value) => {
             let column = target(table, name)?;
             let shown = || format!("{name}.{field} = {}", text::term(value));
             let (index, field_type) = field_of(column, field, &shown)?;
-            let value = analysis.term(value, &Receiver::new(format!("{name}.{field}"), field_type))?;
+            let value =
+                analysis.term(value, &Receiver::new(format!("{name}.{field}"), field_type))?;
             Ok(operation(column, Change::Field(index, value)))
         }
     }
 }
 
-fn field_of(column: &Column, field: &str, shown: &dyn Fn() -> String) -> Result<(u16, CqlType), CqlError> {
+fn field_of(
+    column: &Column,
+    field: &str,
+    shown: &dyn Fn() -> String,
+) -> Result<(u16, CqlType), CqlError> {
     let CqlType::Udt(user_type) = &column.cql_type else {
-        return Err(invalid!("Invalid operation ({}) for non-UDT column {}", shown(), column.name));
+        return Err(invalid!(
+            "Invalid operation ({}) for non-UDT column {}",
+            shown(),
+            column.name
+        ));
     };
     if user_type.frozen {
-        return Err(invalid!("Invalid operation ({}) for frozen UDT column {}", shown(), column.name));
+        return Err(invalid!(
+            "Invalid operation ({}) for frozen UDT column {}",
+            shown(),
+            column.name
+        ));
     }
     let at = user_type.fields.iter().position(|entry| entry.0 == field);
-    let at = at.ok_or_else(|| invalid!("UDT column {} does not have a field named {field}", column.name))?;
-    let index = u16::try_from(at).map_err(|_| invalid!("UDT column {} has too many fields", column.name))?;
+    let at = at.ok_or_else(|| {
+        invalid!(
+            "UDT column {} does not have a field named {field}",
+            column.name
+        )
+    })?;
+    let index = u16::try_from(at)
+        .map_err(|_| invalid!("UDT column {} has too many fields", column.name))?;
     Ok((index, user_type.fields[at].1.clone()))
 }
 
 /// Checks that a column may grow by a value, and types the value.
-fn grow(analysis: &mut Analysis<'_>, column: &Column, value: &Term, shown: &dyn Fn() -> String) -> Result<Expr, CqlError> {
+fn grow(
+    analysis: &mut Analysis<'_>,
+    column: &Column,
+    value: &Term,
+    shown: &dyn Fn() -> String,
+) -> Result<Expr, CqlError> {
     match &column.cql_type {
         CqlType::Counter => {}
-        CqlType::List { frozen, .. } | CqlType::Set { frozen, .. } | CqlType::Map { frozen, .. } => {
+        CqlType::List { frozen, .. }
+        | CqlType::Set { frozen, .. }
+        | CqlType::Map { frozen, .. } => {
             if *frozen {
-                return Err(invalid!("Invalid operation ({}) for frozen collection column {}", shown(), column.name));
+                return Err(invalid!(
+                    "Invalid operation ({}) for frozen collection column {}",
+                    shown(),
+                    column.name
+                ));
             }
         }
-        _ => return Err(invalid!("Invalid operation ({}) for non counter column {}", shown(), column.name)),
+        _ => {
+            return Err(invalid!(
+                "Invalid operation ({}) for non counter column {}",
+                shown(),
+                column.name
+            ));
+        }
     }
     analysis.term(value, &Receiver::new(&column.name, column.cql_type.clone()))
 }
 
-fn subtract(analysis: &mut Analysis<'_>, column: &Column, value: &Term) -> Result<Operation, CqlError> {
+fn subtract(
+    analysis: &mut Analysis<'_>,
+    column: &Column,
+    value: &Term,
+) -> Result<Operation, CqlError> {
     let name = &column.name;
     let shown = || format!("{name} = {name} - {}", text::term(value));
     let wanted = match &column.cql_type {
         // keys of a map are removed by a set of them
-        CqlType::Map { key, frozen: false, .. } => CqlType::Set { element: Arc::clone(key), frozen: false },
+        CqlType::Map {
+            key, frozen: false, ..
+        } => CqlType::Set {
+            element: Arc::clone(key),
+            frozen: false,
+        },
         other => other.clone(),
     };
     if matches!(wanted, CqlType::List { frozen: false, .. }) {
-        return Err(CqlError::unsupported("removing elements of a list by value (it needs a read before the write)"));
+        return Err(CqlError::unsupported(
+            "removing elements of a list by value (it needs a read before the write)",
+        ));
     }
-    let typed = Column { cql_type: wanted, ..column.clone() };
+    let typed = Column {
+        cql_type: wanted,
+        ..column.clone()
+    };
     let value = grow(analysis, &typed, value, &shown)?;
     Ok(operation(column, Change::Remove(value)))
 }
 
 /// Resolves a DELETE.
-pub(crate) fn delete(analysis: &mut Analysis<'_>, delete: &Delete, table: &Arc<TableMetadata>) -> Result<PreparedModification, CqlError> {
+pub(crate) fn delete(
+    analysis: &mut Analysis<'_>,
+    delete: &Delete,
+    table: &Arc<TableMetadata>,
+) -> Result<PreparedModification, CqlError> {
     analysis.table = Some(Arc::clone(table));
     if delete.conditional {
         return Err(CqlError::unsupported(NO_CONDITIONS));
@@ -270,27 +432,48 @@ pub(crate) fn delete(analysis: &mut Analysis<'_>, delete: &Delete, table: &Arc<T
     let (timestamp, ttl) = attributes(analysis, &delete.attributes)?;
     let restrictions = Restrictions::prepare(analysis, table, &delete.relations)?;
     validate_where(&restrictions, "DELETE")?;
-    let covers_rows = restrictions.value_columns() == table.clustering().len() && !restrictions.has_clustering_slice();
-    let only_static = !operations.is_empty() && operations.iter().all(|operation| operation.is_static);
-    if !operations.is_empty() && !covers_rows && !(only_static && restrictions.clustering.is_empty()) {
-        return Err(invalid!("Range deletions are not supported for specific columns"));
+    let covers_rows = restrictions.value_columns() == table.clustering().len()
+        && !restrictions.has_clustering_slice();
+    let only_static =
+        !operations.is_empty() && operations.iter().all(|operation| operation.is_static);
+    if !operations.is_empty()
+        && !covers_rows
+        && !(only_static && restrictions.clustering.is_empty())
+    {
+        return Err(invalid!(
+            "Range deletions are not supported for specific columns"
+        ));
     }
     Ok(PreparedModification {
         kind: Kind::Delete,
         table: Arc::clone(table),
-        body: Body::Columns { restrictions, operations },
+        body: Body::Columns {
+            restrictions,
+            operations,
+        },
         timestamp,
         ttl,
     })
 }
 
-fn deletion(analysis: &mut Analysis<'_>, table: &TableMetadata, deletion: &Deletion) -> Result<Operation, CqlError> {
+fn deletion(
+    analysis: &mut Analysis<'_>,
+    table: &TableMetadata,
+    deletion: &Deletion,
+) -> Result<Operation, CqlError> {
     let column = match deletion {
-        Deletion::Column(name) | Deletion::Element(name, _) | Deletion::Field(name, _) => column_of(table, name)?,
+        Deletion::Column(name) | Deletion::Element(name, _) | Deletion::Field(name, _) => {
+            column_of(table, name)?
+        }
     };
     let name = &column.name;
-    if matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
-        return Err(invalid!("Invalid identifier {name} for deletion (should not be a PRIMARY KEY part)"));
+    if matches!(
+        column.kind,
+        ColumnKind::PartitionKey | ColumnKind::Clustering
+    ) {
+        return Err(invalid!(
+            "Invalid identifier {name} for deletion (should not be a PRIMARY KEY part)"
+        ));
     }
     match deletion {
         Deletion::Column(_) => Ok(operation(column, Change::Delete)),
@@ -300,17 +483,33 @@ fn deletion(analysis: &mut Analysis<'_>, table: &TableMetadata, deletion: &Delet
         }
         Deletion::Element(_, key) => {
             let (element, prefix) = match &column.cql_type {
-                CqlType::Map { key, frozen: false, .. } => (key, "key"),
-                CqlType::Set { element, frozen: false } => (element, "value"),
+                CqlType::Map {
+                    key, frozen: false, ..
+                } => (key, "key"),
+                CqlType::Set {
+                    element,
+                    frozen: false,
+                } => (element, "value"),
                 CqlType::List { frozen: false, .. } => {
-                    return Err(CqlError::unsupported("deleting a list element by its index (it needs a read before the write)"));
+                    return Err(CqlError::unsupported(
+                        "deleting a list element by its index (it needs a read before the write)",
+                    ));
                 }
                 CqlType::Map { .. } | CqlType::Set { .. } | CqlType::List { .. } => {
-                    return Err(invalid!("Invalid deletion operation for frozen collection column {name}"));
+                    return Err(invalid!(
+                        "Invalid deletion operation for frozen collection column {name}"
+                    ));
                 }
-                _ => return Err(invalid!("Invalid deletion operation for non collection column {name}")),
+                _ => {
+                    return Err(invalid!(
+                        "Invalid deletion operation for non collection column {name}"
+                    ));
+                }
             };
-            let key = analysis.term(key, &Receiver::new(format!("{prefix}({name})"), (**element).clone()))?;
+            let key = analysis.term(
+                key,
+                &Receiver::new(format!("{prefix}({name})"), (**element).clone()),
+            )?;
             Ok(operation(column, Change::DeleteEntry(key)))
         }
     }

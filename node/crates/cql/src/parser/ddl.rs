@@ -1,7 +1,10 @@
 //! CREATE, ALTER and DROP.
 
 use super::{Parser, Result};
-use crate::ast::{AlterTableAction, AlterTypeAction, CreateTable, Properties, PropertyValue, RawType, Statement, Term};
+use crate::ast::{
+    AlterTableAction, AlterTypeAction, CreateTable, Properties, PropertyValue, RawType, Statement,
+    Term,
+};
 use crate::lexer::TokenKind;
 
 /// Things that are made, changed and dropped but not done yet, with the words that start them.
@@ -26,7 +29,12 @@ impl Parser<'_> {
     fn not_yet(&mut self) -> Result<Statement> {
         let found = NOT_YET
             .iter()
-            .find(|(words, _)| words.iter().enumerate().all(|(ahead, word)| self.is_word_at(ahead, word)))
+            .find(|(words, _)| {
+                words
+                    .iter()
+                    .enumerate()
+                    .all(|(ahead, word)| self.is_word_at(ahead, word))
+            })
             .map(|entry| entry.1);
         match found {
             Some(feature) => self.unsupported(feature),
@@ -49,7 +57,11 @@ impl Parser<'_> {
             let name = self.name()?;
             self.expect_word("WITH")?;
             let properties = self.properties()?;
-            return Ok(Statement::CreateKeyspace { name, if_not_exists, properties });
+            return Ok(Statement::CreateKeyspace {
+                name,
+                if_not_exists,
+                properties,
+            });
         }
         if self.eat_table_word() {
             return self.create_table();
@@ -66,7 +78,11 @@ impl Parser<'_> {
                 fields.push(self.field()?);
             }
             self.expect(")")?;
-            return Ok(Statement::CreateType { name, if_not_exists, fields });
+            return Ok(Statement::CreateType {
+                name,
+                if_not_exists,
+                fields,
+            });
         }
         self.not_yet()
     }
@@ -78,7 +94,12 @@ impl Parser<'_> {
     fn create_table(&mut self) -> Result<Statement> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.qualified_name()?;
-        let mut table = CreateTable { keyspace: name.keyspace, name: name.name, if_not_exists, ..CreateTable::default() };
+        let mut table = CreateTable {
+            keyspace: name.keyspace,
+            name: name.name,
+            if_not_exists,
+            ..CreateTable::default()
+        };
         self.expect("(")?;
         self.table_column(&mut table)?;
         while self.eat(",") {
@@ -108,7 +129,11 @@ impl Parser<'_> {
             } else {
                 vec![self.name()?]
             };
-            let clustering = if self.eat(",") { self.list(Self::name)? } else { Vec::new() };
+            let clustering = if self.eat(",") {
+                self.list(Self::name)?
+            } else {
+                Vec::new()
+            };
             self.expect(")")?;
             table.primary_keys.push((partition_key, clustering));
             return Ok(());
@@ -193,7 +218,10 @@ impl Parser<'_> {
     fn property_constant(&mut self) -> Result<String> {
         match self.term()? {
             Term::Literal(_, text) => Ok(text),
-            other => Err(crate::error::CqlError::Syntax(format!("Invalid property value: {}", crate::text::term(&other)))),
+            other => Err(crate::error::CqlError::Syntax(format!(
+                "Invalid property value: {}",
+                crate::text::term(&other)
+            ))),
         }
     }
 
@@ -203,19 +231,31 @@ impl Parser<'_> {
             let if_exists = self.if_exists()?;
             let name = self.name()?;
             self.expect_word("WITH")?;
-            return Ok(Statement::AlterKeyspace { name, if_exists, properties: self.properties()? });
+            return Ok(Statement::AlterKeyspace {
+                name,
+                if_exists,
+                properties: self.properties()?,
+            });
         }
         if self.eat_table_word() {
             let if_exists = self.if_exists()?;
             let table = self.qualified_name()?;
             let action = self.alter_table_action()?;
-            return Ok(Statement::AlterTable { table, if_exists, action });
+            return Ok(Statement::AlterTable {
+                table,
+                if_exists,
+                action,
+            });
         }
         if self.eat_word("TYPE") {
             let if_exists = self.if_exists()?;
             let name = self.qualified_name()?;
             let action = self.alter_type_action()?;
-            return Ok(Statement::AlterType { name, if_exists, action });
+            return Ok(Statement::AlterType {
+                name,
+                if_exists,
+                action,
+            });
         }
         self.not_yet()
     }
@@ -229,14 +269,25 @@ impl Parser<'_> {
             let mut masked = false;
             let parenthesized = self.eat("(");
             let columns = self.list(|parser| {
-                let column = (parser.name()?, parser.comparator_type()?, parser.eat_word("STATIC"));
+                let column = (
+                    parser.name()?,
+                    parser.comparator_type()?,
+                    parser.eat_word("STATIC"),
+                );
                 masked |= parser.column_mask()?;
                 Ok(column)
             })?;
             if parenthesized {
                 self.expect(")")?;
             }
-            return Ok(if masked { AlterTableAction::Mask } else { AlterTableAction::Add { columns, if_not_exists } });
+            return Ok(if masked {
+                AlterTableAction::Mask
+            } else {
+                AlterTableAction::Add {
+                    columns,
+                    if_not_exists,
+                }
+            });
         }
         if self.eat_word("DROP") {
             if self.eat_words(&["COMPACT", "STORAGE"]) {
@@ -255,11 +306,18 @@ impl Parser<'_> {
                 let text = self.integer()?;
                 timestamp = text.parse().ok();
             }
-            return Ok(AlterTableAction::Drop { columns, if_exists, timestamp });
+            return Ok(AlterTableAction::Drop {
+                columns,
+                if_exists,
+                timestamp,
+            });
         }
         if self.eat_word("RENAME") {
             let if_exists = self.if_exists()?;
-            return Ok(AlterTableAction::Rename { renames: self.renames()?, if_exists });
+            return Ok(AlterTableAction::Rename {
+                renames: self.renames()?,
+                if_exists,
+            });
         }
         self.expect_word("ALTER")?;
         self.if_exists()?;
@@ -289,11 +347,18 @@ impl Parser<'_> {
     fn alter_type_action(&mut self) -> Result<AlterTypeAction> {
         if self.eat_word("ADD") {
             let if_not_exists = self.if_not_exists()?;
-            return Ok(AlterTypeAction::Add { name: self.name()?, field_type: self.comparator_type()?, if_not_exists });
+            return Ok(AlterTypeAction::Add {
+                name: self.name()?,
+                field_type: self.comparator_type()?,
+                if_not_exists,
+            });
         }
         if self.eat_word("RENAME") {
             let if_exists = self.if_exists()?;
-            return Ok(AlterTypeAction::Rename { renames: self.renames()?, if_exists });
+            return Ok(AlterTypeAction::Rename {
+                renames: self.renames()?,
+                if_exists,
+            });
         }
         self.expect_word("ALTER")?;
         self.name()?;
@@ -306,15 +371,24 @@ impl Parser<'_> {
         self.at += 1;
         if self.eat_keyspace_word() {
             let if_exists = self.if_exists()?;
-            return Ok(Statement::DropKeyspace { name: self.name()?, if_exists });
+            return Ok(Statement::DropKeyspace {
+                name: self.name()?,
+                if_exists,
+            });
         }
         if self.eat_table_word() {
             let if_exists = self.if_exists()?;
-            return Ok(Statement::DropTable { table: self.qualified_name()?, if_exists });
+            return Ok(Statement::DropTable {
+                table: self.qualified_name()?,
+                if_exists,
+            });
         }
         if self.eat_word("TYPE") {
             let if_exists = self.if_exists()?;
-            return Ok(Statement::DropType { name: self.qualified_name()?, if_exists });
+            return Ok(Statement::DropType {
+                name: self.qualified_name()?,
+                if_exists,
+            });
         }
         if self.peek().kind == TokenKind::Eof {
             return Err(self.no_viable());

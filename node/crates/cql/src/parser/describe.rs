@@ -30,7 +30,11 @@ impl Parser<'_> {
         }
         let only = self.is_word("ONLY") && self.is_word_at(1, "KEYSPACE") && self.eat_word("ONLY");
         if self.eat_word("KEYSPACE") {
-            let name = if self.is_name_at(0) { Some(self.name()?) } else { None };
+            let name = if self.is_name_at(0) {
+                Some(self.name()?)
+            } else {
+                None
+            };
             return Ok(DescribeTarget::Keyspace { name, only });
         }
         if self.eat_word("TABLE") || self.eat_word("COLUMNFAMILY") {
@@ -43,8 +47,11 @@ impl Parser<'_> {
             return Ok(DescribeTarget::Index(self.qualified_name()?));
         }
         type Make = fn(crate::ast::QualifiedName) -> DescribeTarget;
-        let named: [(&str, Make); 3] =
-            [("TYPE", DescribeTarget::Type), ("FUNCTION", DescribeTarget::Function), ("AGGREGATE", DescribeTarget::Aggregate)];
+        let named: [(&str, Make); 3] = [
+            ("TYPE", DescribeTarget::Type),
+            ("FUNCTION", DescribeTarget::Function),
+            ("AGGREGATE", DescribeTarget::Aggregate),
+        ];
         for (word, make) in named {
             if self.is_word(word) && self.is_name_at(1) {
                 self.at += 1;

@@ -1,7 +1,10 @@
 //! INSERT, UPDATE, DELETE and BATCH.
 
 use super::{Parser, Result};
-use crate::ast::{Assignment, Attributes, Batch, BatchKind, Delete, Deletion, Insert, InsertValues, LiteralKind, Statement, Term, Update};
+use crate::ast::{
+    Assignment, Attributes, Batch, BatchKind, Delete, Deletion, Insert, InsertValues, LiteralKind,
+    Statement, Term, Update,
+};
 use crate::lexer::TokenKind;
 
 impl Parser<'_> {
@@ -9,10 +12,19 @@ impl Parser<'_> {
         self.expect_word("INSERT")?;
         self.expect_word("INTO")?;
         let table = self.qualified_name()?;
-        let values = if self.eat_word("JSON") { self.json_values()? } else { self.column_values()? };
+        let values = if self.eat_word("JSON") {
+            self.json_values()?
+        } else {
+            self.column_values()?
+        };
         let if_not_exists = self.if_not_exists()?;
         let attributes = self.attributes()?;
-        Ok(Statement::Insert(Insert { table, values, if_not_exists, attributes }))
+        Ok(Statement::Insert(Insert {
+            table,
+            values,
+            if_not_exists,
+            attributes,
+        }))
     }
 
     fn json_values(&mut self) -> Result<InsertValues> {
@@ -28,7 +40,10 @@ impl Parser<'_> {
             self.expect_word("UNSET")?;
             default_unset = true;
         }
-        Ok(InsertValues::Json { value, default_unset })
+        Ok(InsertValues::Json {
+            value,
+            default_unset,
+        })
     }
 
     fn column_values(&mut self) -> Result<InsertValues> {
@@ -73,7 +88,13 @@ impl Parser<'_> {
         self.expect_word("WHERE")?;
         let relations = self.where_clause()?;
         let conditional = self.conditions()?;
-        Ok(Statement::Update(Update { table, attributes, assignments, relations, conditional }))
+        Ok(Statement::Update(Update {
+            table,
+            attributes,
+            assignments,
+            relations,
+            conditional,
+        }))
     }
 
     fn assignment(&mut self) -> Result<Assignment> {
@@ -97,14 +118,19 @@ impl Parser<'_> {
         }
         self.expect("=")?;
         // `c = c + value` and `c = c - value`; a call such as `now()` is a value
-        let names_column = self.is_name_at(0) && !self.is_mark_at(1, "(") && !self.is_mark_at(1, ".");
+        let names_column =
+            self.is_name_at(0) && !self.is_mark_at(1, "(") && !self.is_mark_at(1, ".");
         if names_column {
             return self.assignment_from_column(column);
         }
         let value = self.term()?;
         if self.eat("+") {
             let other = self.name()?;
-            return if other == column { Ok(Assignment::Prepend(column, value)) } else { Err(only_own_column("+", &column)) };
+            return if other == column {
+                Ok(Assignment::Prepend(column, value))
+            } else {
+                Err(only_own_column("+", &column))
+            };
         }
         Ok(Assignment::Set(column, value))
     }
@@ -114,7 +140,10 @@ impl Parser<'_> {
         let negative = self.peek().kind == TokenKind::Integer && self.peek().text.starts_with('-');
         let (minus, value) = if negative {
             let text = self.next().text;
-            (true, Term::Literal(LiteralKind::Integer, text[1..].to_owned()))
+            (
+                true,
+                Term::Literal(LiteralKind::Integer, text[1..].to_owned()),
+            )
         } else if self.eat("+") {
             (false, self.term()?)
         } else if self.eat("-") {
@@ -125,7 +154,11 @@ impl Parser<'_> {
         if other != column {
             return Err(only_own_column(if minus { "-" } else { "+" }, &column));
         }
-        Ok(if minus { Assignment::Subtract(column, value) } else { Assignment::Append(column, value) })
+        Ok(if minus {
+            Assignment::Subtract(column, value)
+        } else {
+            Assignment::Append(column, value)
+        })
     }
 
     /// Skips over conditions: IF statements are refused as a whole later.
@@ -153,7 +186,10 @@ impl Parser<'_> {
             } else {
                 if self.eat_word("CONTAINS") {
                     self.eat_word("KEY");
-                } else if !["=", "<", "<=", ">", ">=", "!="].iter().any(|sign| self.eat(sign)) {
+                } else if !["=", "<", "<=", ">", ">=", "!="]
+                    .iter()
+                    .any(|sign| self.eat(sign))
+                {
                     return Err(self.no_viable());
                 }
                 self.term()?;
@@ -166,7 +202,11 @@ impl Parser<'_> {
 
     pub(super) fn delete(&mut self) -> Result<Statement> {
         self.expect_word("DELETE")?;
-        let deletions = if self.is_word("FROM") { Vec::new() } else { self.list(Self::deletion)? };
+        let deletions = if self.is_word("FROM") {
+            Vec::new()
+        } else {
+            self.list(Self::deletion)?
+        };
         self.expect_word("FROM")?;
         let table = self.qualified_name()?;
         let mut attributes = Attributes::default();
@@ -177,7 +217,13 @@ impl Parser<'_> {
         self.expect_word("WHERE")?;
         let relations = self.where_clause()?;
         let conditional = self.conditions()?;
-        Ok(Statement::Delete(Delete { table, attributes, deletions, relations, conditional }))
+        Ok(Statement::Delete(Delete {
+            table,
+            attributes,
+            deletions,
+            relations,
+            conditional,
+        }))
     }
 
     fn deletion(&mut self) -> Result<Deletion> {
@@ -219,11 +265,21 @@ impl Parser<'_> {
         }
         self.expect_word("APPLY")?;
         self.expect_word("BATCH")?;
-        Ok(Statement::Batch(Batch { kind, attributes, statements }))
+        Ok(Statement::Batch(Batch {
+            kind,
+            attributes,
+            statements,
+        }))
     }
 }
 
 fn only_own_column(sign: &str, column: &str) -> crate::error::CqlError {
-    let expression = if sign == "+" { format!("X = X + <value> for {column}") } else { format!("X = X - <value> for {column}") };
-    crate::error::CqlError::Syntax(format!("Only expressions of the form {expression} are supported."))
+    let expression = if sign == "+" {
+        format!("X = X + <value> for {column}")
+    } else {
+        format!("X = X - <value> for {column}")
+    };
+    crate::error::CqlError::Syntax(format!(
+        "Only expressions of the form {expression} are supported."
+    ))
 }

@@ -40,21 +40,40 @@ pub(crate) struct Parser<'a> {
 /// Parses one statement.
 pub fn parse(text: &str) -> Result<Parsed> {
     let lexed = lex(text)?;
-    let mut parser = Parser { text, lexed, at: 0, markers: Vec::new(), depth: 0 };
+    let mut parser = Parser {
+        text,
+        lexed,
+        at: 0,
+        markers: Vec::new(),
+        depth: 0,
+    };
     let statement = parser.statement()?;
     while parser.eat(";") {}
     if parser.peek().kind != TokenKind::Eof {
         return Err(parser.mismatched("EOF"));
     }
-    Ok(Parsed { statement, markers: parser.markers })
+    Ok(Parsed {
+        statement,
+        markers: parser.markers,
+    })
 }
 
 /// Parses a type as CQL writes it, such as `frozen<map<text, int>>`.
 pub fn parse_type(text: &str) -> Result<RawType> {
     let lexed = lex(text)?;
-    let mut parser = Parser { text, lexed, at: 0, markers: Vec::new(), depth: 0 };
+    let mut parser = Parser {
+        text,
+        lexed,
+        at: 0,
+        markers: Vec::new(),
+        depth: 0,
+    };
     let parsed = parser.comparator_type()?;
-    if parser.peek().kind == TokenKind::Eof { Ok(parsed) } else { Err(parser.mismatched("EOF")) }
+    if parser.peek().kind == TokenKind::Eof {
+        Ok(parsed)
+    } else {
+        Err(parser.mismatched("EOF"))
+    }
 }
 
 impl Parser<'_> {
@@ -110,7 +129,10 @@ impl Parser<'_> {
     }
 
     fn eat_words(&mut self, words: &[&str]) -> bool {
-        let found = words.iter().enumerate().all(|(ahead, word)| self.is_word_at(ahead, word));
+        let found = words
+            .iter()
+            .enumerate()
+            .all(|(ahead, word)| self.is_word_at(ahead, word));
         if found {
             self.at += words.len();
         }
@@ -118,19 +140,35 @@ impl Parser<'_> {
     }
 
     fn expect(&mut self, mark: &str) -> Result<()> {
-        if self.eat(mark) { Ok(()) } else { Err(self.mismatched(&format!("'{mark}'"))) }
+        if self.eat(mark) {
+            Ok(())
+        } else {
+            Err(self.mismatched(&format!("'{mark}'")))
+        }
     }
 
     fn expect_word(&mut self, word: &str) -> Result<()> {
-        if self.eat_word(word) { Ok(()) } else { Err(self.mismatched(&format!("K_{word}"))) }
+        if self.eat_word(word) {
+            Ok(())
+        } else {
+            Err(self.mismatched(&format!("K_{word}")))
+        }
     }
 
     fn place(&self, token: &Token) -> String {
-        if token.kind == TokenKind::Eof { "line 0:-1".into() } else { format!("line {}:{}", token.line, token.column) }
+        if token.kind == TokenKind::Eof {
+            "line 0:-1".into()
+        } else {
+            format!("line {}:{}", token.line, token.column)
+        }
     }
 
     fn shown(token: &Token) -> &str {
-        if token.kind == TokenKind::Eof { "<EOF>" } else { &token.text }
+        if token.kind == TokenKind::Eof {
+            "<EOF>"
+        } else {
+            &token.text
+        }
     }
 
     /// Cassandra's excerpt of the text around a wrong token.
@@ -141,9 +179,13 @@ impl Parser<'_> {
         let first = token.raw_index.saturating_sub(SNIPPET_TOKENS);
         let from = self.lexed.raw_starts.get(first).copied().unwrap_or(0);
         let lead = if first > 0 { "..." } else { "" };
-        let is_last = self.text[token.end..].trim().is_empty();
+        let length: usize = self.text[token.start..]
+            .chars()
+            .take(token.text.chars().count())
+            .map(char::len_utf8)
+            .sum();
+        let is_last = self.text[token.start + length..].trim().is_empty();
         let tail = if is_last { "" } else { "..." };
-        let length: usize = self.text[token.start..].chars().take(token.text.chars().count()).map(char::len_utf8).sum();
         let wrong = &self.text[token.start..token.start + length];
         format!(" ({lead}{}[{wrong}]{tail})", &self.text[from..token.start])
     }
@@ -152,19 +194,28 @@ impl Parser<'_> {
     fn no_viable(&self) -> CqlError {
         let token = self.peek();
         let (place, shown) = (self.place(token), Self::shown(token));
-        CqlError::Syntax(format!("{place} no viable alternative at input '{shown}'{}", self.snippet(token)))
+        CqlError::Syntax(format!(
+            "{place} no viable alternative at input '{shown}'{}",
+            self.snippet(token)
+        ))
     }
 
     /// The error of a token where another one must stand.
     fn mismatched(&self, expecting: &str) -> CqlError {
         let token = self.peek();
         let (place, shown) = (self.place(token), Self::shown(token));
-        CqlError::Syntax(format!("{place} mismatched input '{shown}' expecting {expecting}{}", self.snippet(token)))
+        CqlError::Syntax(format!(
+            "{place} mismatched input '{shown}' expecting {expecting}{}",
+            self.snippet(token)
+        ))
     }
 
     fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= DEPTH_LIMIT {
-            return Err(CqlError::Syntax(format!("{} the statement nests deeper than {DEPTH_LIMIT} levels", self.place(self.peek()))));
+            return Err(CqlError::Syntax(format!(
+                "{} the statement nests deeper than {DEPTH_LIMIT} levels",
+                self.place(self.peek())
+            )));
         }
         self.depth += 1;
         let result = parse(self);
@@ -197,15 +248,25 @@ impl Parser<'_> {
             return Err(self.no_viable());
         }
         let token = self.next();
-        Ok(if token.kind == TokenKind::Ident { token.text.to_ascii_lowercase() } else { token.text })
+        Ok(if token.kind == TokenKind::Ident {
+            token.text.to_ascii_lowercase()
+        } else {
+            token.text
+        })
     }
 
     fn qualified_name(&mut self) -> Result<QualifiedName> {
         let first = self.name()?;
         if self.eat(".") {
-            return Ok(QualifiedName { keyspace: Some(first), name: self.name()? });
+            return Ok(QualifiedName {
+                keyspace: Some(first),
+                name: self.name()?,
+            });
         }
-        Ok(QualifiedName { keyspace: None, name: first })
+        Ok(QualifiedName {
+            keyspace: None,
+            name: first,
+        })
     }
 
     fn if_not_exists(&mut self) -> Result<bool> {
@@ -226,7 +287,11 @@ impl Parser<'_> {
     }
 
     fn integer(&mut self) -> Result<String> {
-        if self.peek().kind == TokenKind::Integer { Ok(self.next().text) } else { Err(self.mismatched("INTEGER")) }
+        if self.peek().kind == TokenKind::Integer {
+            Ok(self.next().text)
+        } else {
+            Err(self.mismatched("INTEGER"))
+        }
     }
 
     fn comparator_type(&mut self) -> Result<RawType> {
@@ -242,7 +307,10 @@ impl Parser<'_> {
         let opens = self.is_mark_at(1, "<");
         if token.kind == TokenKind::Ident && opens {
             let word = token.text.to_ascii_lowercase();
-            if matches!(word.as_str(), "list" | "set" | "map" | "tuple" | "vector" | "frozen") {
+            if matches!(
+                word.as_str(),
+                "list" | "set" | "map" | "tuple" | "vector" | "frozen"
+            ) {
                 self.at += 2;
                 return self.parameterized_type(&word);
             }
@@ -272,7 +340,9 @@ impl Parser<'_> {
                 let text = self.integer()?;
                 let dimension = text.parse().ok().filter(|d| *d > 0);
                 let dimension = dimension.ok_or_else(|| {
-                    CqlError::Invalid(format!("vectors may only have positive dimensions; given {text}"))
+                    CqlError::Invalid(format!(
+                        "vectors may only have positive dimensions; given {text}"
+                    ))
                 })?;
                 RawType::Vector(first, dimension)
             }
@@ -323,7 +393,11 @@ impl Parser<'_> {
     }
 
     fn list_statement(&mut self) -> Result<Statement> {
-        for (word, feature) in [("ROLES", "LIST ROLES"), ("USERS", "LIST USERS"), ("SUPERUSERS", "LIST SUPERUSERS")] {
+        for (word, feature) in [
+            ("ROLES", "LIST ROLES"),
+            ("USERS", "LIST USERS"),
+            ("SUPERUSERS", "LIST SUPERUSERS"),
+        ] {
             if self.is_word_at(1, word) {
                 return self.unsupported(feature);
             }

@@ -8,8 +8,12 @@ impl Parser<'_> {
     pub(super) fn select(&mut self) -> Result<Statement> {
         self.expect_word("SELECT")?;
         let selects = |parser: &Self| {
-            !parser.is_mark_at(1, ",") && !parser.is_word_at(1, "FROM") && !parser.is_word_at(1, "AS") && !parser.is_mark_at(1, "(")
-                && !parser.is_mark_at(1, ".") && !parser.is_mark_at(1, "[")
+            !parser.is_mark_at(1, ",")
+                && !parser.is_word_at(1, "FROM")
+                && !parser.is_word_at(1, "AS")
+                && !parser.is_mark_at(1, "(")
+                && !parser.is_mark_at(1, ".")
+                && !parser.is_mark_at(1, "[")
         };
         let json = self.is_word("JSON") && selects(self) && self.eat_word("JSON");
         let distinct = self.is_word("DISTINCT") && selects(self) && self.eat_word("DISTINCT");
@@ -17,13 +21,21 @@ impl Parser<'_> {
         if !self.eat("*") {
             selectors = self.list(|parser| {
                 let term = parser.selector()?;
-                let alias = if parser.eat_word("AS") { Some(parser.name()?) } else { None };
+                let alias = if parser.eat_word("AS") {
+                    Some(parser.name()?)
+                } else {
+                    None
+                };
                 Ok((term, alias))
             })?;
         }
         self.expect_word("FROM")?;
         let table = self.qualified_name()?;
-        let relations = if self.eat_word("WHERE") { self.where_clause()? } else { Vec::new() };
+        let relations = if self.eat_word("WHERE") {
+            self.where_clause()?
+        } else {
+            Vec::new()
+        };
         let mut group_by = Vec::new();
         if self.eat_word("GROUP") {
             self.expect_word("BY")?;
@@ -51,13 +63,27 @@ impl Parser<'_> {
             self.expect_word("LIMIT")?;
             per_partition_limit = Some(self.integer_or_marker()?);
         }
-        let limit = if self.eat_word("LIMIT") { Some(self.integer_or_marker()?) } else { None };
+        let limit = if self.eat_word("LIMIT") {
+            Some(self.integer_or_marker()?)
+        } else {
+            None
+        };
         let allow_filtering = self.eat_word("ALLOW");
         if allow_filtering {
             self.expect_word("FILTERING")?;
         }
         Ok(Statement::Select(Box::new(Select {
-            json, distinct, selectors, table, relations, group_by, order_by, ann, per_partition_limit, limit, allow_filtering,
+            json,
+            distinct,
+            selectors,
+            table,
+            relations,
+            group_by,
+            order_by,
+            ann,
+            per_partition_limit,
+            limit,
+            allow_filtering,
         })))
     }
 
@@ -68,7 +94,10 @@ impl Parser<'_> {
         if self.peek().kind != TokenKind::Integer {
             return Err(self.no_viable());
         }
-        Ok(Term::Literal(crate::ast::LiteralKind::Integer, self.next().text))
+        Ok(Term::Literal(
+            crate::ast::LiteralKind::Integer,
+            self.next().text,
+        ))
     }
 
     pub(super) fn where_clause(&mut self) -> Result<Vec<Relation>> {
@@ -88,7 +117,11 @@ impl Parser<'_> {
             self.at += 1;
             let columns = self.column_tuple()?;
             let comparison = self.comparison()?;
-            return Ok(Relation::Token { columns, comparison, value: self.term()? });
+            return Ok(Relation::Token {
+                columns,
+                comparison,
+                value: self.term()?,
+            });
         }
         if self.is_word("EXPR") && self.is_mark_at(1, "(") {
             self.at += 2;
@@ -108,23 +141,47 @@ impl Parser<'_> {
             return Ok(Relation::IsNotNull { column });
         }
         if self.eat_word("IN") {
-            return Ok(Relation::In { column, values: self.in_values()? });
+            return Ok(Relation::In {
+                column,
+                values: self.in_values()?,
+            });
         }
         if self.eat_word("LIKE") {
-            return Ok(Relation::Column { column, comparison: Comparison::Like, value: self.term()? });
+            return Ok(Relation::Column {
+                column,
+                comparison: Comparison::Like,
+                value: self.term()?,
+            });
         }
         if self.eat_word("CONTAINS") {
-            let comparison = if self.eat_word("KEY") { Comparison::ContainsKey } else { Comparison::Contains };
-            return Ok(Relation::Column { column, comparison, value: self.term()? });
+            let comparison = if self.eat_word("KEY") {
+                Comparison::ContainsKey
+            } else {
+                Comparison::Contains
+            };
+            return Ok(Relation::Column {
+                column,
+                comparison,
+                value: self.term()?,
+            });
         }
         if self.eat("[") {
             let key = self.term()?;
             self.expect("]")?;
             let comparison = self.comparison()?;
-            return Ok(Relation::MapEntry { column, key, comparison, value: self.term()? });
+            return Ok(Relation::MapEntry {
+                column,
+                key,
+                comparison,
+                value: self.term()?,
+            });
         }
         let comparison = self.comparison()?;
-        Ok(Relation::Column { column, comparison, value: self.term()? })
+        Ok(Relation::Column {
+            column,
+            comparison,
+            value: self.term()?,
+        })
     }
 
     fn in_values(&mut self) -> Result<InValues> {
@@ -132,7 +189,11 @@ impl Parser<'_> {
             return Ok(InValues::Marker(self.marker()?));
         }
         self.expect("(")?;
-        let values = if self.is(")") { Vec::new() } else { self.list(Self::term)? };
+        let values = if self.is(")") {
+            Vec::new()
+        } else {
+            self.list(Self::term)?
+        };
         self.expect(")")?;
         Ok(InValues::List(values))
     }
@@ -154,10 +215,17 @@ impl Parser<'_> {
         }
         let columns = self.column_tuple()?;
         if self.eat_word("IN") {
-            return Ok(Relation::TupleIn { columns, values: self.in_values()? });
+            return Ok(Relation::TupleIn {
+                columns,
+                values: self.in_values()?,
+            });
         }
         let comparison = self.comparison()?;
-        Ok(Relation::Tuple { columns, comparison, value: self.term()? })
+        Ok(Relation::Tuple {
+            columns,
+            comparison,
+            value: self.term()?,
+        })
     }
 
     fn comparison(&mut self) -> Result<Comparison> {

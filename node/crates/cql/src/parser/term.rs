@@ -16,7 +16,11 @@ impl Parser<'_> {
     }
 
     fn expression(&mut self, columns: bool) -> Result<Term> {
-        if columns { self.selector() } else { self.term() }
+        if columns {
+            self.selector()
+        } else {
+            self.term()
+        }
     }
 
     fn addition(&mut self, columns: bool) -> Result<Term> {
@@ -62,7 +66,10 @@ impl Parser<'_> {
         if self.eat("-") {
             if self.is_word("NAN") || self.is_word("INFINITY") {
                 let token = self.next();
-                return Ok(Term::Literal(LiteralKind::Float, format!("-{}", token.text)));
+                return Ok(Term::Literal(
+                    LiteralKind::Float,
+                    format!("-{}", token.text),
+                ));
             }
             return self.deeper(|parser| Ok(Term::Negate(Box::new(parser.group(columns)?))));
         }
@@ -80,9 +87,17 @@ impl Parser<'_> {
     }
 
     fn subscript(&mut self, value: Term) -> Result<Term> {
-        let from = if self.is("..") { None } else { Some(Box::new(self.term()?)) };
+        let from = if self.is("..") {
+            None
+        } else {
+            Some(Box::new(self.term()?))
+        };
         if self.eat("..") {
-            let to = if self.is("]") { None } else { Some(Box::new(self.term()?)) };
+            let to = if self.is("]") {
+                None
+            } else {
+                Some(Box::new(self.term()?))
+            };
             self.expect("]")?;
             return Ok(Term::Range(Box::new(value), from, to));
         }
@@ -121,7 +136,10 @@ impl Parser<'_> {
             Some(self.name()?)
         };
         self.markers.push(name.clone());
-        Ok(Marker { index: self.markers.len() - 1, name })
+        Ok(Marker {
+            index: self.markers.len() - 1,
+            name,
+        })
     }
 
     pub(crate) fn is_marker(&self) -> bool {
@@ -133,7 +151,11 @@ impl Parser<'_> {
             return Ok(Term::Marker(self.marker()?));
         }
         if self.eat("[") {
-            let items = if self.is("]") { Vec::new() } else { self.list(|parser| parser.expression(columns))? };
+            let items = if self.is("]") {
+                Vec::new()
+            } else {
+                self.list(|parser| parser.expression(columns))?
+            };
             self.expect("]")?;
             return Ok(Term::List(items));
         }
@@ -185,7 +207,8 @@ impl Parser<'_> {
         self.expect("(")?;
         let mut items = self.list(|parser| parser.expression(columns))?;
         self.expect(")")?;
-        if columns && items.len() == 1
+        if columns
+            && items.len() == 1
             && let Some(only) = items.pop()
         {
             return Ok(only);
@@ -204,7 +227,12 @@ impl Parser<'_> {
         let start = self.at;
         self.at += 1;
         let hint = self.comparator_type().ok();
-        if hint.is_some() && self.eat(")") && !self.is(")") && !self.is(",") && self.peek().kind != TokenKind::Eof {
+        if hint.is_some()
+            && self.eat(")")
+            && !self.is(")")
+            && !self.is(",")
+            && self.peek().kind != TokenKind::Eof
+        {
             return hint;
         }
         self.at = start;
@@ -220,7 +248,9 @@ impl Parser<'_> {
                     self.next();
                     return Ok(Term::Null);
                 }
-                "NAN" | "INFINITY" => return Ok(Term::Literal(LiteralKind::Float, self.next().text)),
+                "NAN" | "INFINITY" => {
+                    return Ok(Term::Literal(LiteralKind::Float, self.next().text));
+                }
                 "CAST" if calls => return self.cast(columns),
                 "COUNT" if calls && self.is_mark_at(2, "*") => {
                     self.at += 3;
@@ -228,7 +258,9 @@ impl Parser<'_> {
                     return Ok(Term::CountStar);
                 }
                 "WRITETIME" if calls && columns => return self.cell_fact(CellFact::WriteTime),
-                "MAXWRITETIME" if calls && columns => return self.cell_fact(CellFact::MaxWriteTime),
+                "MAXWRITETIME" if calls && columns => {
+                    return self.cell_fact(CellFact::MaxWriteTime);
+                }
                 "TTL" if calls && columns => return self.cell_fact(CellFact::Ttl),
                 "TOKEN" if calls => {}
                 word if is_reserved(word) => return Err(self.no_viable()),
@@ -247,12 +279,22 @@ impl Parser<'_> {
     fn function(&mut self, columns: bool) -> Result<Term> {
         let first = self.function_name()?;
         let name = if self.eat(".") {
-            QualifiedName { keyspace: Some(first), name: self.function_name()? }
+            QualifiedName {
+                keyspace: Some(first),
+                name: self.function_name()?,
+            }
         } else {
-            QualifiedName { keyspace: None, name: first }
+            QualifiedName {
+                keyspace: None,
+                name: first,
+            }
         };
         self.expect("(")?;
-        let arguments = if self.is(")") { Vec::new() } else { self.list(|parser| parser.expression(columns))? };
+        let arguments = if self.is(")") {
+            Vec::new()
+        } else {
+            self.list(|parser| parser.expression(columns))?
+        };
         self.expect(")")?;
         Ok(Term::Function(name, arguments))
     }

@@ -7,9 +7,21 @@ fn column(name: &str) -> Term {
 
 #[test]
 fn selects() {
-    let Statement::Select(select) = parse("SELECT a, writetime(v) AS w FROM k.t WHERE a = 1 LIMIT 3").unwrap().statement else { panic!() };
+    let Statement::Select(select) =
+        parse("SELECT a, writetime(v) AS w FROM k.t WHERE a = 1 LIMIT 3")
+            .unwrap()
+            .statement
+    else {
+        panic!()
+    };
     assert_eq!(select.selectors[0], (column("a"), None));
-    assert_eq!(select.selectors[1], (Term::Metadata(CellFact::WriteTime, Box::new(column("v"))), Some("w".into())));
+    assert_eq!(
+        select.selectors[1],
+        (
+            Term::Metadata(CellFact::WriteTime, Box::new(column("v"))),
+            Some("w".into())
+        )
+    );
     assert_eq!(select.relations.len(), 1);
 }
 
@@ -28,7 +40,12 @@ fn statements_parse() {
         "ALTER TABLE t ADD (a int, b text static)",
         "ALTER TABLE t DROP (a, b) USING TIMESTAMP 3",
         "ALTER TYPE t RENAME a TO b AND c TO d",
-        "DESC TABLE k.t", "DESCRIBE KEYSPACE", "DESC FULL SCHEMA", "DESC x", "TRUNCATE TABLE t", "USE \"K\"",
+        "DESC TABLE k.t",
+        "DESCRIBE KEYSPACE",
+        "DESC FULL SCHEMA",
+        "DESC x",
+        "TRUNCATE TABLE t",
+        "USE \"K\"",
     ] {
         if let Err(error) = parse(text) {
             panic!("{text}: {error}");

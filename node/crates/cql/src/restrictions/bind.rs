@@ -5,7 +5,8 @@ use crate::binding::{BoundValue, Evaluation};
 use crate::error::{CqlError, invalid};
 use bytes::Bytes;
 use helenus_rows::{
-    Clustering, ClusteringBound, ClusteringFilter, Operator, PartitionPosition, PrefixKind, RowFilter, RowFilterExpression, Slice,
+    Clustering, ClusteringBound, ClusteringFilter, Operator, PartitionPosition, PrefixKind,
+    RowFilter, RowFilterExpression, Slice,
 };
 use helenus_schema::Column;
 use helenus_types::{CqlType, DecoratedKey, Token, composite, elements};
@@ -22,11 +23,17 @@ pub(crate) enum RowsBound {
 }
 
 impl Source {
-    fn bind(&self, evaluation: &Evaluation<'_>, columns: &[Column]) -> Result<Vec<Bytes>, CqlError> {
+    fn bind(
+        &self,
+        evaluation: &Evaluation<'_>,
+        columns: &[Column],
+    ) -> Result<Vec<Bytes>, CqlError> {
         match self {
-            Self::Each(each) => {
-                each.iter().zip(columns).map(|(expr, column)| required(expr.value(evaluation)?, &column.name)).collect()
-            }
+            Self::Each(each) => each
+                .iter()
+                .zip(columns)
+                .map(|(expr, column)| required(expr.value(evaluation)?, &column.name))
+                .collect(),
             Self::Tuple(expr) => {
                 let name = columns.first().map_or("", |column| column.name.as_str());
                 split_tuple(&required(expr.value(evaluation)?, name)?, columns)
@@ -38,7 +45,9 @@ impl Source {
 fn required(value: BoundValue, name: &str) -> Result<Bytes, CqlError> {
     match value {
         BoundValue::Value(bytes) => Ok(bytes),
-        BoundValue::Null => Err(invalid!("Invalid null value in condition for column {name}")),
+        BoundValue::Null => Err(invalid!(
+            "Invalid null value in condition for column {name}"
+        )),
         BoundValue::Unset => Err(invalid!("Invalid unset value for column {name}")),
     }
 }
@@ -53,21 +62,38 @@ fn split_tuple(bytes: &Bytes, columns: &[Column]) -> Result<Vec<Bytes>, CqlError
 }
 
 impl Values {
-    fn bind(&self, evaluation: &Evaluation<'_>, columns: &[Column]) -> Result<Vec<Vec<Bytes>>, CqlError> {
+    fn bind(
+        &self,
+        evaluation: &Evaluation<'_>,
+        columns: &[Column],
+    ) -> Result<Vec<Vec<Bytes>>, CqlError> {
         match self {
             Self::One(source) => Ok(vec![source.bind(evaluation, columns)?]),
-            Self::Many(sources) => sources.iter().map(|source| source.bind(evaluation, columns)).collect(),
+            Self::Many(sources) => sources
+                .iter()
+                .map(|source| source.bind(evaluation, columns))
+                .collect(),
             Self::List { expr, tuples } => {
                 let name = columns.first().map_or("", |column| column.name.as_str());
                 let bytes = match expr.value(evaluation)? {
                     BoundValue::Value(bytes) => bytes,
-                    BoundValue::Null => return Err(invalid!("Invalid null value for column {name}")),
-                    BoundValue::Unset => return Err(invalid!("Invalid unset value for column {name}")),
+                    BoundValue::Null => {
+                        return Err(invalid!("Invalid null value for column {name}"));
+                    }
+                    BoundValue::Unset => {
+                        return Err(invalid!("Invalid unset value for column {name}"));
+                    }
                 };
                 let items = elements::read_list(&bytes)?;
                 items
                     .into_iter()
-                    .map(|item| if *tuples { split_tuple(&item, columns) } else { Ok(vec![item]) })
+                    .map(|item| {
+                        if *tuples {
+                            split_tuple(&item, columns)
+                        } else {
+                            Ok(vec![item])
+                        }
+                    })
                     .collect()
             }
         }
@@ -77,7 +103,9 @@ impl Values {
 /// Every combination of the rows of `prefixes` and of `next`.
 fn product(prefixes: Vec<Vec<Bytes>>, next: &[Vec<Bytes>]) -> Result<Vec<Vec<Bytes>>, CqlError> {
     if prefixes.len().saturating_mul(next.len()) > PRODUCT_LIMIT {
-        return Err(invalid!("The IN lists of the statement name more than {PRODUCT_LIMIT} keys together"));
+        return Err(invalid!(
+            "The IN lists of the statement name more than {PRODUCT_LIMIT} keys together"
+        ));
     }
     let mut combined = Vec::with_capacity(prefixes.len() * next.len());
     for prefix in &prefixes {
@@ -93,7 +121,9 @@ impl Restrictions {
     pub(crate) fn keys(&self, evaluation: &Evaluation<'_>) -> Result<Vec<DecoratedKey>, CqlError> {
         let mut combinations = vec![Vec::new()];
         for (column, values) in self.table.partition_key().iter().zip(&self.partition) {
-            let Some(values) = values else { return Ok(Vec::new()) };
+            let Some(values) = values else {
+                return Ok(Vec::new());
+            };
             let bound = values.bind(evaluation, std::slice::from_ref(column))?;
             combinations = product(combinations, &bound)?;
         }
@@ -107,7 +137,10 @@ impl Restrictions {
                 return Err(invalid!("Key may not be empty"));
             }
             if key.len() > usize::from(u16::MAX) {
-                return Err(invalid!("Key length of {} is longer than maximum of 65535", key.len()));
+                return Err(invalid!(
+                    "Key length of {} is longer than maximum of 65535",
+                    key.len()
+                ));
             }
             keys.push(DecoratedKey::new(key));
         }
@@ -139,7 +172,10 @@ impl Restrictions {
         }
         let prefixes = self.in_order(prefixes);
         if !columns.is_empty() && self.value_columns() == columns.len() {
-            let names = prefixes.into_iter().map(|prefix| Clustering(prefix.into_iter().map(Some).collect())).collect();
+            let names = prefixes
+                .into_iter()
+                .map(|prefix| Clustering(prefix.into_iter().map(Some).collect()))
+                .collect();
             return Ok(RowsBound::Names(names));
         }
         let slices = prefixes.iter().map(|prefix| Slice {
@@ -150,9 +186,16 @@ impl Restrictions {
     }
 
     /// [`Self::rows`] as a filter of a read.
-    pub(crate) fn row_filter_of_clustering(&self, evaluation: &Evaluation<'_>, reversed: bool) -> Result<ClusteringFilter, CqlError> {
+    pub(crate) fn row_filter_of_clustering(
+        &self,
+        evaluation: &Evaluation<'_>,
+        reversed: bool,
+    ) -> Result<ClusteringFilter, CqlError> {
         Ok(match self.rows(evaluation)? {
-            RowsBound::Names(clusterings) => ClusteringFilter::Names { clusterings, reversed },
+            RowsBound::Names(clusterings) => ClusteringFilter::Names {
+                clusterings,
+                reversed,
+            },
             RowsBound::Slices(slices) => ClusteringFilter::Slices { slices, reversed },
         })
     }
@@ -164,7 +207,11 @@ impl Restrictions {
             for ((a, b), column) in a.iter().zip(b).zip(columns) {
                 let order = column.cql_type.compare(a, b);
                 if order.is_ne() {
-                    return if column.reversed { order.reverse() } else { order };
+                    return if column.reversed {
+                        order.reverse()
+                    } else {
+                        order
+                    };
                 }
             }
             a.len().cmp(&b.len())
@@ -184,35 +231,58 @@ impl Restrictions {
     pub(crate) fn row_filter(&self, evaluation: &Evaluation<'_>) -> Result<RowFilter, CqlError> {
         let mut expressions = Vec::with_capacity(self.filters.len());
         for filter in &self.filters {
-            let map_key = filter.map_key.as_ref().map(|key| required(key.value(evaluation)?, &filter.name)).transpose()?;
+            let map_key = filter
+                .map_key
+                .as_ref()
+                .map(|key| required(key.value(evaluation)?, &filter.name))
+                .transpose()?;
             let value = match (filter.operator, filter.value.value(evaluation)?) {
                 (_, BoundValue::Value(bytes)) => bytes,
-                (Operator::Contains, BoundValue::Null) => return Err(invalid!("Invalid null value for column {}", filter.name)),
+                (Operator::Contains, BoundValue::Null) => {
+                    return Err(invalid!("Invalid null value for column {}", filter.name));
+                }
                 (_, value) => required(value, &filter.name)?,
             };
-            expressions.push(RowFilterExpression { column: filter.column, operator: filter.operator, map_key, value });
+            expressions.push(RowFilterExpression {
+                column: filter.column,
+                operator: filter.operator,
+                map_key,
+                value,
+            });
         }
         Ok(RowFilter { expressions })
     }
 
     /// The range of the ring: start and end; `None` when nothing lies within.
-    pub(crate) fn token_range(&self, evaluation: &Evaluation<'_>) -> Result<Option<(PartitionPosition, PartitionPosition)>, CqlError> {
+    pub(crate) fn token_range(
+        &self,
+        evaluation: &Evaluation<'_>,
+    ) -> Result<Option<(PartitionPosition, PartitionPosition)>, CqlError> {
         let token = |expr: &crate::expr::Expr| -> Result<Token, CqlError> {
             let bytes = required(expr.value(evaluation)?, "partition key token")?;
             CqlType::BigInt.validate(&bytes)?;
-            let array = bytes[..].try_into().map_err(|_| invalid!("Invalid token value"))?;
+            let array = bytes[..]
+                .try_into()
+                .map_err(|_| invalid!("Invalid token value"))?;
             Ok(Token(i64::from_be_bytes(array)))
         };
         if let Some(expr) = &self.token_values {
             let only = token(expr)?;
-            return Ok(Some((PartitionPosition::MinOf(only), PartitionPosition::MaxOf(only))));
+            return Ok(Some((
+                PartitionPosition::MinOf(only),
+                PartitionPosition::MaxOf(only),
+            )));
         }
         let mut start = PartitionPosition::MinOf(Token::MINIMUM);
         let mut end = PartitionPosition::MinOf(Token::MINIMUM);
         let mut first = Token::MINIMUM;
         if let Some((expr, inclusive)) = &self.token_lower {
             first = token(expr)?;
-            start = if *inclusive { PartitionPosition::MinOf(first) } else { PartitionPosition::MaxOf(first) };
+            start = if *inclusive {
+                PartitionPosition::MinOf(first)
+            } else {
+                PartitionPosition::MaxOf(first)
+            };
         }
         if let Some((expr, inclusive)) = &self.token_upper {
             let last = token(expr)?;
@@ -224,14 +294,21 @@ impl Restrictions {
             if first > last || (first == last && (start_excluded || !inclusive)) {
                 return Ok(None);
             }
-            end = if *inclusive { PartitionPosition::MaxOf(last) } else { PartitionPosition::MinOf(last) };
+            end = if *inclusive {
+                PartitionPosition::MaxOf(last)
+            } else {
+                PartitionPosition::MinOf(last)
+            };
         }
         Ok(Some((start, end)))
     }
 }
 
 fn bound(kind: PrefixKind, prefix: &[Bytes], more: &[Bytes]) -> ClusteringBound {
-    ClusteringBound { kind, values: prefix.iter().chain(more).cloned().map(Some).collect() }
+    ClusteringBound {
+        kind,
+        values: prefix.iter().chain(more).cloned().map(Some).collect(),
+    }
 }
 
 type BoundEnd = (Vec<Bytes>, bool);
@@ -239,44 +316,99 @@ type BoundEnd = (Vec<Bytes>, bool);
 /// The slices of rows that start with `prefix` and whose next columns lie between two bounds. With
 /// columns of mixed directions that is one slice per column: `(a, b) > (x, y)` is `a = x AND b > y`
 /// and `a > x`.
-fn slices_of(prefix: &[Bytes], columns: &[Column], lower: Option<&BoundEnd>, upper: Option<&BoundEnd>) -> Vec<Slice> {
-    let same_direction = columns.windows(2).all(|pair| pair[0].reversed == pair[1].reversed);
+fn slices_of(
+    prefix: &[Bytes],
+    columns: &[Column],
+    lower: Option<&BoundEnd>,
+    upper: Option<&BoundEnd>,
+) -> Vec<Slice> {
+    let same_direction = columns
+        .windows(2)
+        .all(|pair| pair[0].reversed == pair[1].reversed);
     if same_direction {
         let reversed = columns.first().is_some_and(|column| column.reversed);
-        let (start, end) = if reversed { (upper, lower) } else { (lower, upper) };
+        let (start, end) = if reversed {
+            (upper, lower)
+        } else {
+            (lower, upper)
+        };
         let start = start.map_or_else(
             || bound(PrefixKind::InclusiveStart, prefix, &[]),
-            |(values, inclusive)| bound(if *inclusive { PrefixKind::InclusiveStart } else { PrefixKind::ExclusiveStart }, prefix, values),
+            |(values, inclusive)| {
+                bound(
+                    if *inclusive {
+                        PrefixKind::InclusiveStart
+                    } else {
+                        PrefixKind::ExclusiveStart
+                    },
+                    prefix,
+                    values,
+                )
+            },
         );
         let end = end.map_or_else(
             || bound(PrefixKind::InclusiveEnd, prefix, &[]),
-            |(values, inclusive)| bound(if *inclusive { PrefixKind::InclusiveEnd } else { PrefixKind::ExclusiveEnd }, prefix, values),
+            |(values, inclusive)| {
+                bound(
+                    if *inclusive {
+                        PrefixKind::InclusiveEnd
+                    } else {
+                        PrefixKind::ExclusiveEnd
+                    },
+                    prefix,
+                    values,
+                )
+            },
         );
         return vec![Slice { start, end }];
     }
     let mut common = 0;
     if let (Some(lower), Some(upper)) = (lower, upper) {
-        common = lower.0.iter().zip(&upper.0).take_while(|(a, b)| a == b).count();
+        common = lower
+            .0
+            .iter()
+            .zip(&upper.0)
+            .take_while(|(a, b)| a == b)
+            .count();
     }
     mixed_slices(prefix, columns, lower, upper, common)
 }
 
 /// See [`slices_of`]: `common` leading values are equal in both bounds.
-fn mixed_slices(prefix: &[Bytes], columns: &[Column], lower: Option<&BoundEnd>, upper: Option<&BoundEnd>, common: usize) -> Vec<Slice> {
+fn mixed_slices(
+    prefix: &[Bytes],
+    columns: &[Column],
+    lower: Option<&BoundEnd>,
+    upper: Option<&BoundEnd>,
+    common: usize,
+) -> Vec<Slice> {
     let mut slices = Vec::new();
-    let mut add = |values: &[Bytes], at: usize, low: Option<(&Bytes, bool)>, high: Option<(&Bytes, bool)>| {
-        let mut base: Vec<Bytes> = prefix.to_vec();
-        base.extend(values.iter().cloned());
-        let end = |end: Option<(&Bytes, bool)>| end.map(|(value, inclusive)| (vec![value.clone()], inclusive));
-        slices.extend(slices_of(&base, &columns[at..=at], end(low).as_ref(), end(high).as_ref()));
-    };
+    let mut add =
+        |values: &[Bytes], at: usize, low: Option<(&Bytes, bool)>, high: Option<(&Bytes, bool)>| {
+            let mut base: Vec<Bytes> = prefix.to_vec();
+            base.extend(values.iter().cloned());
+            let end = |end: Option<(&Bytes, bool)>| {
+                end.map(|(value, inclusive)| (vec![value.clone()], inclusive))
+            };
+            slices.extend(slices_of(
+                &base,
+                &columns[at..=at],
+                end(low).as_ref(),
+                end(high).as_ref(),
+            ));
+        };
     let last = columns.len() - 1;
     if common == columns.len() {
         if let (Some(lower), Some(upper)) = (lower, upper)
             && lower.1
             && upper.1
         {
-            add(&lower.0[..last], last, Some((&lower.0[last], true)), Some((&lower.0[last], true)));
+            add(
+                &lower.0[..last],
+                last,
+                Some((&lower.0[last], true)),
+                Some((&lower.0[last], true)),
+            );
         }
         return slices;
     }
@@ -288,10 +420,20 @@ fn mixed_slices(prefix: &[Bytes], columns: &[Column], lower: Option<&BoundEnd>, 
     // then, with equal values before, further in each later column
     for at in common + 1..=last {
         if let Some((values, inclusive)) = lower {
-            add(&values[..at], at, Some((&values[at], at == last && *inclusive)), None);
+            add(
+                &values[..at],
+                at,
+                Some((&values[at], at == last && *inclusive)),
+                None,
+            );
         }
         if let Some((values, inclusive)) = upper {
-            add(&values[..at], at, None, Some((&values[at], at == last && *inclusive)));
+            add(
+                &values[..at],
+                at,
+                None,
+                Some((&values[at], at == last && *inclusive)),
+            );
         }
     }
     slices
