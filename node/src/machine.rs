@@ -20,3 +20,10 @@ pub(crate) fn memory_limit_bytes() -> u64 {
         .filter_map(|path| read(path)?.trim().parse::<u64>().ok())
         .fold(machine, u64::min)
 }
+
+/// Memory that this process holds, in bytes.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    let status = read("/proc/self/status")?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
+}

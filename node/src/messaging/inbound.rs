@@ -53,7 +53,7 @@ async fn serve(stream: &mut TcpStream, handle: impl Fn(Received)) -> Result<(), 
     let initiate = tokio::time::timeout(HANDSHAKE_TIMEOUT, read_initiate(stream, &mut buffer))
         .await
         .map_err(|_| Broken::Handshake("no handshake within 5 s"))??;
-    let response = initiate.respond(VersionRange::default());
+    let response = initiate.respond(VersionRange::ALL);
     stream.write_all(&response.accept.encode()).await?;
     let Ok(version) = response.agreed else {
         return Err(Broken::Handshake("no common messaging version"));

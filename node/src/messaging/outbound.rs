@@ -87,7 +87,7 @@ async fn connect(
     }
     let mut stream = socket.connect(to.0).await?;
     stream.set_nodelay(true)?;
-    let ours = VersionRange::default();
+    let ours = VersionRange::ALL;
     let initiate = Initiate { accept: ours, connection, framing: edge.settings.framing, from: edge.settings.me };
     stream.write_all(&initiate.encode()).await?;
     let mut answer = [0; ACCEPT_BYTES];

@@ -33,7 +33,11 @@ fn majority(factor: usize) -> usize {
 /// Answers needed for a level, without regard to pending replicas.
 pub fn needs(level: ConsistencyLevel, factors: &Factors) -> Vec<Need> {
     let anywhere = |count| vec![Need { datacenter: None, count }];
-    let locally = |count| vec![Need { datacenter: Some(Arc::clone(&factors.local)), count }];
+    // strategies without data centers have one factor under no name: local levels count everywhere
+    let unnamed = factors.per_datacenter.iter().all(|entry| entry.0.is_empty());
+    let locally = |count| {
+        vec![Need { datacenter: (!unnamed).then(|| Arc::clone(&factors.local)), count }]
+    };
     match level {
         ConsistencyLevel::Any | ConsistencyLevel::One | ConsistencyLevel::NodeLocal => anywhere(1),
         ConsistencyLevel::Two => anywhere(2),
@@ -42,13 +46,16 @@ pub fn needs(level: ConsistencyLevel, factors: &Factors) -> Vec<Need> {
         ConsistencyLevel::All => anywhere(factors.total()),
         ConsistencyLevel::LocalOne => locally(1),
         ConsistencyLevel::LocalQuorum | ConsistencyLevel::LocalSerial => {
-            locally(majority(factors.of(&factors.local)))
+            locally(majority(if unnamed { factors.total() } else { factors.of(&factors.local) }))
         }
         ConsistencyLevel::EachQuorum => factors
             .per_datacenter
             .iter()
             .filter(|entry| entry.1 > 0)
-            .map(|(name, factor)| Need { datacenter: Some(Arc::clone(name)), count: majority(*factor) })
+            .map(|(name, factor)| Need {
+                datacenter: (!unnamed).then(|| Arc::clone(name)),
+                count: majority(*factor),
+            })
             .collect(),
     }
 }

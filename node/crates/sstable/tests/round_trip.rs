@@ -482,6 +482,33 @@ fn a_finished_table_survives_a_crash() {
     check(&written);
 }
 
+/// Compaction in Cassandra leaves an empty chunk at the end of a file.
+#[test]
+fn an_empty_last_chunk_is_no_error() {
+    let table = table(&LZ4);
+    let written = write(Arc::clone(&table), vec![partition(&table, "k", 90, 200)]);
+    let (info, data) = (Component::CompressionInfo, Component::Data);
+    let mut content = written
+        .disk
+        .read(&written.descriptor.path(info))
+        .unwrap()
+        .to_vec();
+    let file = written.disk.open(&written.descriptor.path(data)).unwrap();
+    let count_at = 2 + "LZ4Compressor".len() + 4 + 4 + 4 + 8;
+    let count = u32::from_be_bytes(content[count_at..count_at + 4].try_into().unwrap());
+    content[count_at..count_at + 4].copy_from_slice(&(count + 1).to_be_bytes());
+    content.extend_from_slice(&file.len().unwrap().to_be_bytes());
+    file.append(&[0; 9]).unwrap();
+    written.disk.remove(&written.descriptor.path(info)).unwrap();
+    written
+        .disk
+        .create(&written.descriptor.path(info))
+        .unwrap()
+        .append(&content)
+        .unwrap();
+    read_everything(&written).unwrap();
+}
+
 fn read_everything(written: &Written) -> Result<(), SsTableError> {
     let reader = written.open()?;
     let mut scanner = reader.scan(&DataRange::all(ClusteringFilter::all()))?;

@@ -30,6 +30,7 @@ use helenus_seams::{Clock, Disk};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What came of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub struct Engine {
     /// SSTables to be removed when no reader holds them.
     obsolete: Vec<Obsolete>,
     housekeeping: bool,
+    /// Housekeeping failed: none before this monotonic time.
+    housekeep_after: Duration,
     compactions_running: usize,
     /// Segments of earlier runs, until replay is finished.
     old_segments: Vec<open::OldSegment>,

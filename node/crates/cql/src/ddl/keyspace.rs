@@ -83,7 +83,7 @@ pub fn replication_of(
     let short = class.strip_prefix(PACKAGE).unwrap_or_default().to_owned();
     match short.as_str() {
         "SimpleStrategy" => {
-            for name in map.keys().filter(|name| *name != FACTOR) {
+            if let Some(name) = map.keys().find(|name| *name != FACTOR) {
                 return Err(CqlError::Config(format!(
                     "Unrecognized strategy option {{{name}}} passed to SimpleStrategy for keyspace {keyspace}"
                 )));
@@ -140,7 +140,7 @@ fn network_topology(
         }
     }
     if !datacenters.is_empty() {
-        for name in map.keys().filter(|name| !datacenters.contains(name)) {
+        if let Some(name) = map.keys().find(|name| !datacenters.contains(name)) {
             return Err(CqlError::Config(format!(
                 "Unrecognized strategy option {{{name}}} passed to NetworkTopologyStrategy for keyspace {keyspace}"
             )));

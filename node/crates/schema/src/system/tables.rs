@@ -47,7 +47,7 @@ pub(super) const SYSTEM: &[Definition] = &[
         partition_key: "id",
         clustering: "",
         strategy: Strategy::SizeTiered,
-        default_ttl_seconds: 604800,
+        default_ttl_seconds: 604_800,
     },
     Definition {
         name: "IndexInfo",
@@ -423,7 +423,7 @@ pub(super) const SYSTEM_DISTRIBUTED: &[Definition] = &[
         partition_key: "parent_id",
         clustering: "",
         strategy: Strategy::TimeWindowDays,
-        default_ttl_seconds: 2592000,
+        default_ttl_seconds: 2_592_000,
     },
     Definition {
         name: "partition_denylist",
@@ -441,7 +441,7 @@ pub(super) const SYSTEM_DISTRIBUTED: &[Definition] = &[
         partition_key: "keyspace_name,columnfamily_name",
         clustering: "id",
         strategy: Strategy::TimeWindowDays,
-        default_ttl_seconds: 2592000,
+        default_ttl_seconds: 2_592_000,
     },
     Definition {
         name: "view_build_status",

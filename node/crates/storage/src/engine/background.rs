@@ -200,6 +200,9 @@ impl Engine {
     }
 
     fn next_housekeeping(&mut self) -> Option<HousekeepingTask> {
+        if self.housekeeping || self.clock.monotonic() < self.housekeep_after {
+            return None;
+        }
         let free: Vec<Obsolete> = self
             .obsolete
             .extract_if(.., |obsolete| obsolete.is_free())
@@ -225,6 +228,9 @@ impl Engine {
         if let Err(error) = output.positions {
             tracing::error!(%error, "positions of the commit log were not stored; it will be tried again");
             self.positions_dirty = true;
+        }
+        if self.positions_dirty || !output.segments.is_empty() || !output.obsolete.is_empty() {
+            self.housekeep_after = self.clock.monotonic() + RETRY_AFTER;
         }
         self.dead_segments.extend(output.segments);
         self.obsolete.extend(output.obsolete);

@@ -73,6 +73,7 @@ impl Engine {
             dead_segments: Vec::new(),
             obsolete: Vec::new(),
             housekeeping: false,
+            housekeep_after: std::time::Duration::ZERO,
             compactions_running: 0,
             replayed: BTreeSet::new(),
             old_segments: Vec::new(),

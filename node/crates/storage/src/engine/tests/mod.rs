@@ -17,6 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
+mod faults;
+
 const NOW: i64 = 1_700_000_000;
 const VALUE: &str = "v";
 
