@@ -19,7 +19,11 @@ struct FailingFile {
 }
 
 fn spend(left: &AtomicI64) -> io::Result<()> {
-    if left.fetch_sub(1, Ordering::SeqCst) > 0 { Ok(()) } else { Err(io::Error::other("injected")) }
+    if left.fetch_sub(1, Ordering::SeqCst) > 0 {
+        Ok(())
+    } else {
+        Err(io::Error::other("injected"))
+    }
 }
 
 impl DiskFile for FailingFile {
@@ -50,7 +54,10 @@ impl DiskFile for FailingFile {
 
 impl FailingDisk {
     fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        Arc::new(FailingFile { file, left: Arc::clone(&self.left) })
+        Arc::new(FailingFile {
+            file,
+            left: Arc::clone(&self.left),
+        })
     }
 }
 
@@ -108,8 +115,12 @@ impl Disk for FailingDisk {
 fn open_on(fixture: &Fixture, disk: &FailingDisk) -> Result<Engine, OpenError> {
     fixture.clock.advance(Duration::from_millis(10));
     let clock = Arc::new(fixture.clock.clone());
-    let mut engine =
-        Engine::open(fixture.settings.clone(), Arc::clone(&fixture.schema), Arc::new(disk.clone()), clock)?;
+    let mut engine = Engine::open(
+        fixture.settings.clone(),
+        Arc::clone(&fixture.schema),
+        Arc::new(disk.clone()),
+        clock,
+    )?;
     engine.finish_replay()?;
     Ok(engine)
 }
@@ -119,13 +130,19 @@ fn open_on(fixture: &Fixture, disk: &FailingDisk) -> Result<Engine, OpenError> {
 fn fail_after(operations: i64, power_loss: bool, work: impl Fn(&mut Engine)) -> bool {
     let fixture = Fixture::new();
     let left = Arc::new(AtomicI64::new(i64::MAX));
-    let disk = FailingDisk { disk: fixture.disk.clone(), left: Arc::clone(&left) };
+    let disk = FailingDisk {
+        disk: fixture.disk.clone(),
+        left: Arc::clone(&left),
+    };
     let mut engine = open_on(&fixture, &disk).unwrap();
     let mut model = Model::default();
     for round in 0..4 {
         for p in 0..3 {
             model.write(p, round, round, i64::from(round));
-            acknowledge(&mut engine, &fixture.write(p, round, round, i64::from(round)));
+            acknowledge(
+                &mut engine,
+                &fixture.write(p, round, round, i64::from(round)),
+            );
         }
         model.delete(0, 0..=ROWS, i64::from(round));
         acknowledge(&mut engine, &fixture.delete_partition(0, i64::from(round)));
@@ -145,7 +162,10 @@ fn fail_after(operations: i64, power_loss: bool, work: impl Fn(&mut Engine)) -> 
         if power_loss {
             fixture.disk.crash();
         }
-        left.store(if failed { restart * 3 } else { i64::MAX }, Ordering::SeqCst);
+        left.store(
+            if failed { restart * 3 } else { i64::MAX },
+            Ordering::SeqCst,
+        );
         let opened = open_on(&fixture, &disk);
         left.store(i64::MAX, Ordering::SeqCst);
         if let Ok(mut engine) = opened {
@@ -167,7 +187,9 @@ fn every_failure_of_flush_and_compaction_is_survived() {
         while fail_after(operations, power_loss, |engine| {
             engine.request_flush_all();
             for _ in 0..6 {
-                let Some(task) = engine.next_task() else { break };
+                let Some(task) = engine.next_task() else {
+                    break;
+                };
                 let output = task.run(&Arc::clone(&engine.disk));
                 engine.complete(output);
             }
@@ -183,7 +205,10 @@ fn a_failure_while_truncating_loses_nothing_that_is_newer() {
     for operations in 0..80 {
         let fixture = Fixture::new();
         let left = Arc::new(AtomicI64::new(i64::MAX));
-        let disk = FailingDisk { disk: fixture.disk.clone(), left: Arc::clone(&left) };
+        let disk = FailingDisk {
+            disk: fixture.disk.clone(),
+            left: Arc::clone(&left),
+        };
         let mut engine = open_on(&fixture, &disk).unwrap();
         acknowledge(&mut engine, &fixture.write(1, 1, 1, 1));
         engine.request_flush_all();
@@ -197,7 +222,10 @@ fn a_failure_while_truncating_loses_nothing_that_is_newer() {
         fixture.disk.crash();
         let mut engine = open_on(&fixture, &disk).unwrap();
         let found = fixture.read(&mut engine, 1, ClusteringFilter::all());
-        assert!(!truncated || found.iter().all(|(c, _)| *c == 3), "{operations}: {found:?}");
+        assert!(
+            !truncated || found.iter().all(|(c, _)| *c == 3),
+            "{operations}: {found:?}"
+        );
         assert!(!newer || found.contains(&(3, 3)), "{operations}: {found:?}");
     }
 }
