@@ -124,7 +124,9 @@ impl Corpus {
             })?;
             if std::env::var_os("HELENUS_E2E_PRINT").is_some() {
                 println!("{} (v{version}): {}", statement.id, statement.text);
-                expected.iter().for_each(|line| println!("    {line}"));
+                for line in &expected {
+                    println!("    {line}");
+                }
             }
             let actual = match statement.run(right) {
                 Ok(lines) => lines,
@@ -336,7 +338,7 @@ pub fn difference(expected: &[Line], actual: &[Line]) -> Option<String> {
             lines
                 .iter()
                 .take(12)
-                .map(|line| format!("    {sign} {}", line)),
+                .map(|line| format!("    {sign} {line}")),
         );
         if lines.len() > 12 {
             out.push(format!("    {sign} … {} more lines", lines.len() - 12));
