@@ -7,7 +7,8 @@
 
 #![allow(
     unreachable_pub,
-    reason = "derive(KubeSchema) repeats each type inside a function"
+    clippy::duplicated_attributes,
+    reason = "KubeSchema repeats each type inside a function; kube takes many printcolumn attributes"
 )]
 
 pub mod cluster;

@@ -3,6 +3,7 @@
 //! stores nothing else. Only the standard library, so that it is one small static binary:
 //! `rustc --edition 2024 -O --target x86_64-unknown-linux-musl operator/examples/fake_node.rs -o helenus`.
 #![allow(
+    clippy::unwrap_used,
     clippy::disallowed_methods,
     clippy::let_underscore_must_use,
     missing_docs,

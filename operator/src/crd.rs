@@ -1,5 +1,6 @@
 //! The custom resource definitions as files of the Helm chart.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -30,14 +31,10 @@ pub fn definitions() -> anyhow::Result<Vec<(&'static str, String)>> {
 /// Writes every definition to a folder, or to standard output.
 pub fn write(folder: Option<&Path>) -> anyhow::Result<()> {
     for (name, text) in definitions()? {
-        match folder {
-            Some(folder) => {
-                std::fs::write(folder.join(name), text).with_context(|| format!("write {name}"))?
-            }
-            None => {
-                use std::io::Write as _;
-                write!(std::io::stdout(), "---\n{text}").context("write to standard output")?;
-            }
+        if let Some(folder) = folder {
+            std::fs::write(folder.join(name), text).with_context(|| format!("write {name}"))?;
+        } else {
+            write!(std::io::stdout(), "---\n{text}").context("write to standard output")?;
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Decisions of the operator, without input or output.
 //!
-//! Invariants, checked by the simulator in `simulation.rs`:
+//! Invariants, checked by the simulator in `simulation`:
 //! - O1: at most one node ever founds the ring of a cluster.
 //! - O2: at most one node joins (or takes another's place) at a time.
 //! - O3: a claim is deleted only after its host id has left the ring, or with the whole cluster.

@@ -99,6 +99,10 @@ fn spread<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> 
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the callers write json! in place"
+)]
 mod tests {
     use super::*;
     use serde_json::json;

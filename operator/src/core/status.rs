@@ -53,10 +53,7 @@ pub fn node_status(world: &World, node: &NodeObject) -> CassandraNodeStatus {
         release_version: report
             .map(|report| report.release_version.clone())
             .or_else(|| old.release_version.clone()),
-        stopped_since: world
-            .pods
-            .get(&node.name)
-            .is_none()
+        stopped_since: (!world.pods.contains_key(&node.name))
             .then(|| old.stopped_since.clone().unwrap_or(Time(world.now))),
         volume_lost_since: lost.map(|_| old.volume_lost_since.clone().unwrap_or(Time(world.now))),
         host_id,

@@ -228,6 +228,10 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the callers write json! in place"
+    )]
     fn cluster(spec: Value) -> CassandraCluster {
         serde_json::from_value(json!({
             "apiVersion": "helenus.dev/v1alpha1", "kind": "CassandraCluster",

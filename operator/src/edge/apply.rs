@@ -134,7 +134,7 @@ impl Writer {
                 "the world moved on; looking again"
             ),
             Err(error) => {
-                tracing::warn!(cluster = world.cluster.name, step = step.name(), %error, "step failed")
+                tracing::warn!(cluster = world.cluster.name, step = step.name(), %error, "step failed");
             }
         }
         outcome

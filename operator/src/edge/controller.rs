@@ -39,6 +39,10 @@ const QUIET: Duration = Duration::from_secs(5);
 /// Shared objects are applied again after this time even if nothing changed, in milliseconds.
 const REAPPLY_MS: u64 = 300_000;
 
+fn clone_all<K: Clone>(all: &[Arc<K>]) -> Vec<K> {
+    all.iter().map(|one| (**one).clone()).collect()
+}
+
 /// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
@@ -113,6 +117,10 @@ pub async fn run(context: Arc<Context>, stop: impl Future<Output = ()> + Send + 
         .await;
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the signature that the controller calls"
+)]
 fn on_error(cluster: Arc<GuardedCluster>, error: &ReconcileError, context: Arc<Context>) -> Action {
     context.metrics.reconcile_errors.inc();
     tracing::warn!(cluster = cluster.name_any(), namespace = cluster.namespace(), %error, "reconcile failed; trying again");
@@ -195,9 +203,6 @@ impl Context {
     /// The world as the caches have it.
     fn cached(&self, cluster: &CassandraCluster) -> Objects {
         let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
-        fn clone_all<K: Clone>(all: &[Arc<K>]) -> Vec<K> {
-            all.iter().map(|one| (**one).clone()).collect()
-        }
         Objects {
             cluster: cluster.clone(),
             claims: clone_all(

@@ -122,13 +122,11 @@ impl Elector {
     async fn round(&self) -> kube::Result<()> {
         let began = self.leadership.clock.now_ms();
         let limit = Duration::from_secs(u64::from(self.seconds)) / 3;
-        match tokio::time::timeout(limit, self.attempt(began)).await {
-            Ok(done) => done,
-            Err(_) => {
-                tracing::warn!("the API server did not answer about the lease in time");
-                Ok(())
-            }
+        if let Ok(done) = tokio::time::timeout(limit, self.attempt(began)).await {
+            return done;
         }
+        tracing::warn!("the API server did not answer about the lease in time");
+        Ok(())
     }
 
     async fn attempt(&self, began: u64) -> kube::Result<()> {

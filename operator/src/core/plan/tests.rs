@@ -1,4 +1,4 @@
-//! Single decisions of the planner; whole lives are in `core/simulation.rs`.
+//! Single decisions of the planner; whole lives are in `core/simulation`.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,10 @@ use super::super::validate::Defaults;
 use super::super::world::{Claim, NodeObject, World};
 use super::*;
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the callers write json! in place"
+)]
 fn empty(spec: serde_json::Value, status: serde_json::Value) -> World {
     let mut whole = json!({"clusterName": "o", "nodes": 1, "datacenters": [{"name": "d", "racks": [{"name": "a"}]}]});
     whole

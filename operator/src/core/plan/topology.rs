@@ -376,7 +376,7 @@ fn grow(world: &World, spec: &ValidatedCluster, plan: &mut Plan) {
                     OperationKind::ScaleUp,
                     emptiest_rack(world, spec),
                     None,
-                ))
+                ));
             }
             Err(why) => plan.waiting = Some(why),
         }
