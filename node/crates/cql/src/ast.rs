@@ -235,6 +235,10 @@ pub struct Attributes {
 
 /// A SELECT.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a word of the statement"
+)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Select {
     pub json: bool,
@@ -278,7 +282,6 @@ pub enum InsertValues {
 
 /// One assignment of an UPDATE.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Assignment {
     /// `c = value`.
     Set(String, Term),

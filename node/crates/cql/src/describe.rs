@@ -110,7 +110,6 @@ fn elements(
             .collect()
     };
     Ok(match target {
-        DescribeTarget::Cluster => Vec::new(),
         DescribeTarget::Schema { full } => schema
             .keyspaces()
             .filter(|ks| *full || !crate::ddl::is_system(&ks.name))
@@ -141,7 +140,9 @@ fn elements(
             .into_iter()
             .flat_map(|ks| ks.types.values().map(|t| type_element(t)))
             .collect(),
-        DescribeTarget::Functions | DescribeTarget::Aggregates => Vec::new(),
+        DescribeTarget::Cluster | DescribeTarget::Functions | DescribeTarget::Aggregates => {
+            Vec::new()
+        }
         DescribeTarget::Table(name) => {
             let keyspace = keyspace_named(schema, name, current)?;
             let table = keyspace.tables.get(&name.name);
@@ -350,6 +351,55 @@ pub fn table_statement(table: &TableMetadata, internals: bool) -> String {
         table.keyspace.as_str(),
         "system_views" | "system_virtual_schema"
     );
+    let (mut lines, suffix) = column_lines(table, internals, single);
+    if !single {
+        lines.push(format!("    PRIMARY KEY ({})", primary_key(table)));
+    }
+    let word = if is_virtual {
+        "VIRTUAL TABLE"
+    } else {
+        "CREATE TABLE"
+    };
+    let mut out = format!(
+        "{word} {}.{} (\n{}\n) WITH ",
+        quote_name(&table.keyspace),
+        quote_name(&table.name),
+        lines.join(",\n")
+    );
+    let mut options = Vec::new();
+    if internals {
+        options.push(format!("ID = {}", table.id));
+    }
+    if !table.clustering().is_empty() {
+        let direction = |column: &Column| if column.reversed { "DESC" } else { "ASC" };
+        let order: Vec<_> = table
+            .clustering()
+            .iter()
+            .map(|c| format!("{} {}", quote_name(&c.name), direction(c)))
+            .collect();
+        options.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
+    }
+    if is_virtual {
+        options.push(format!("comment = {}", quote_text(&table.params.comment)));
+    } else {
+        options.extend(options_of(&table.params));
+    }
+    out.push_str(&options.join("\n    AND "));
+    out.push(';');
+    out.push_str(&suffix);
+    if is_virtual {
+        format!(
+            "/*\nWarning: Table {}.{} is a virtual table and cannot be recreated with CQL.\nStructure, for reference:\n{out}\n*/",
+            quote_name(&table.keyspace),
+            quote_name(&table.name)
+        )
+    } else {
+        out
+    }
+}
+
+/// Lines of columns, and the statements that drop again those that were dropped.
+fn column_lines(table: &TableMetadata, internals: bool, single: bool) -> (Vec<String>, String) {
     let mut lines = Vec::new();
     for column in crate::select::wildcard(table) {
         let is_static = if column.kind == ColumnKind::Static {
@@ -413,50 +463,7 @@ pub fn table_statement(table: &TableMetadata, internals: bool) -> String {
             }
         }
     }
-    if !single {
-        lines.push(format!("    PRIMARY KEY ({})", primary_key(table)));
-    }
-    let word = if is_virtual {
-        "VIRTUAL TABLE"
-    } else {
-        "CREATE TABLE"
-    };
-    let mut out = format!(
-        "{word} {}.{} (\n{}\n) WITH ",
-        quote_name(&table.keyspace),
-        quote_name(&table.name),
-        lines.join(",\n")
-    );
-    let mut options = Vec::new();
-    if internals {
-        options.push(format!("ID = {}", table.id));
-    }
-    if !table.clustering().is_empty() {
-        let direction = |column: &Column| if column.reversed { "DESC" } else { "ASC" };
-        let order: Vec<_> = table
-            .clustering()
-            .iter()
-            .map(|c| format!("{} {}", quote_name(&c.name), direction(c)))
-            .collect();
-        options.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
-    }
-    if is_virtual {
-        options.push(format!("comment = {}", quote_text(&table.params.comment)));
-    } else {
-        options.extend(options_of(&table.params));
-    }
-    out.push_str(&options.join("\n    AND "));
-    out.push(';');
-    out.push_str(&suffix);
-    if is_virtual {
-        format!(
-            "/*\nWarning: Table {}.{} is a virtual table and cannot be recreated with CQL.\nStructure, for reference:\n{out}\n*/",
-            quote_name(&table.keyspace),
-            quote_name(&table.name)
-        )
-    } else {
-        out
-    }
+    (lines, suffix)
 }
 
 fn primary_key(table: &TableMetadata) -> String {

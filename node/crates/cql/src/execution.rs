@@ -246,10 +246,7 @@ impl SelectExecution {
             _ => DecoratedKey::new(state.partition_key.clone()),
         };
         if let Target::Keys(keys) = &self.plan.target {
-            self.next_key = match keys.binary_search(&key) {
-                Ok(at) => at,
-                Err(at) => at,
-            };
+            self.next_key = keys.binary_search(&key).unwrap_or_else(|at| at);
             if state.remaining_in_partition == 0 && keys.get(self.next_key) == Some(&key) {
                 self.next_key += 1;
             }

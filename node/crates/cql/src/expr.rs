@@ -106,6 +106,7 @@ impl Expr {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per kind of expression")]
     pub(crate) fn evaluate(
         &self,
         evaluation: &Evaluation<'_>,
@@ -218,8 +219,8 @@ impl Expr {
                 select_range(
                     &value.evaluate(evaluation, row)?,
                     collection,
-                    &bound(from)?,
-                    &bound(to)?,
+                    bound(from)?.as_ref(),
+                    bound(to)?.as_ref(),
                 )?
             }
         })
@@ -278,15 +279,14 @@ fn select_element(
 fn select_range(
     value: &BoundValue,
     collection: &CqlType,
-    from: &Option<Bytes>,
-    to: &Option<Bytes>,
+    from: Option<&Bytes>,
+    to: Option<&Bytes>,
 ) -> Result<BoundValue, CqlError> {
     let BoundValue::Value(bytes) = value else {
         return Ok(BoundValue::Null);
     };
     let within = |key_type: &CqlType, key: &Bytes| {
-        from.as_ref()
-            .is_none_or(|from| key_type.compare(from, key).is_le())
+        from.is_none_or(|from| key_type.compare(from, key).is_le())
             && to
                 .as_ref()
                 .is_none_or(|to| key_type.compare(key, to).is_le())

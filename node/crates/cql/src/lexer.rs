@@ -226,7 +226,8 @@ impl Lexer<'_> {
         let rest = self.rest();
         let bytes = rest.as_bytes();
         if let Some(length) = uuid_length(bytes) {
-            return self.take(TokenKind::Uuid, length);
+            self.take(TokenKind::Uuid, length);
+            return Ok(());
         }
         let second_is_digit = bytes.get(1).is_some_and(u8::is_ascii_digit);
         if first == '0' && bytes.get(1).is_some_and(|c| matches!(c, b'x' | b'X')) {
@@ -234,15 +235,18 @@ impl Lexer<'_> {
                 .iter()
                 .take_while(|c| c.is_ascii_hexdigit())
                 .count();
-            return self.take(TokenKind::Hex, length);
+            self.take(TokenKind::Hex, length);
+            return Ok(());
         }
         if first.is_ascii_digit() || (first == '-' && second_is_digit) {
             let (kind, length) = number(bytes);
-            return self.take(kind, length);
+            self.take(kind, length);
+            return Ok(());
         }
         if first == '-' && is_iso_duration(&rest[1..rest.len() - trailing(&rest[1..])]) {
             let length = rest.len() - trailing(&rest[1..]);
-            return self.take(TokenKind::Duration, length);
+            self.take(TokenKind::Duration, length);
+            return Ok(());
         }
         if first.is_ascii_alphabetic() {
             let length = rest.len() - trailing(rest);
@@ -254,16 +258,19 @@ impl Lexer<'_> {
             } else {
                 TokenKind::Ident
             };
-            return self.take(kind, length);
+            self.take(kind, length);
+            return Ok(());
         }
         if TWO_CHARACTER_MARKS
             .iter()
             .any(|mark| rest.starts_with(mark))
         {
-            return self.take(TokenKind::Punct, 2);
+            self.take(TokenKind::Punct, 2);
+            return Ok(());
         }
         if MARKS.contains(first) {
-            return self.take(TokenKind::Punct, 1);
+            self.take(TokenKind::Punct, 1);
+            return Ok(());
         }
         let (line, column) = self.place(self.at);
         Err(CqlError::Syntax(format!(
@@ -271,10 +278,9 @@ impl Lexer<'_> {
         )))
     }
 
-    fn take(&mut self, kind: TokenKind, length: usize) -> Result<(), CqlError> {
+    fn take(&mut self, kind: TokenKind, length: usize) {
         let text = self.rest()[..length].to_owned();
         self.push(kind, text, self.at + length);
-        Ok(())
     }
 }
 

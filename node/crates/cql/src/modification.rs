@@ -61,7 +61,7 @@ pub(crate) enum Change {
 pub(crate) enum Body {
     /// Restrictions and operations.
     Columns {
-        restrictions: Restrictions,
+        restrictions: Box<Restrictions>,
         operations: Vec<Operation>,
     },
     /// A JSON document.

@@ -39,13 +39,13 @@ pub enum StatementKind {
 #[derive(Debug)]
 enum Body {
     Select(Arc<PreparedSelect>),
-    Modification(PreparedModification),
+    Modification(Box<PreparedModification>),
     Batch {
         kind: BatchKind,
         timestamp: Option<Expr>,
         statements: Vec<PreparedModification>,
     },
-    Other(Statement),
+    Other(Box<Statement>),
     Truncate(Arc<TableMetadata>),
 }
 
@@ -217,7 +217,7 @@ pub fn prepare_parsed(
             if let modification::Body::Columns { restrictions, .. } = &prepared.body {
                 partition_key_indexes = restrictions.partition_markers();
             }
-            Body::Modification(prepared)
+            Body::Modification(Box::new(prepared))
         }
         Statement::Batch(statements) => batch(&mut analysis, &statements, keyspace)?,
         Statement::Truncate(name) => Body::Truncate(table_of(schema, &name, keyspace)?),
@@ -225,14 +225,14 @@ pub fn prepare_parsed(
             if schema.keyspace(&name).is_none() {
                 return Err(invalid!("Keyspace '{name}' does not exist"));
             }
-            Body::Other(Statement::Use(name))
+            Body::Other(Box::new(Statement::Use(name)))
         }
         Statement::Unsupported(feature) => return Err(CqlError::unsupported(feature)),
         Statement::Describe { target, internals } => {
             result = Some(describe::columns(&target));
-            Body::Other(Statement::Describe { target, internals })
+            Body::Other(Box::new(Statement::Describe { target, internals }))
         }
-        other => Body::Other(other),
+        other => Body::Other(Box::new(other)),
     };
     let untyped = |marker: Option<ColumnSpec>| {
         marker.ok_or_else(|| invalid!("A bind variable stands where none can"))
@@ -260,9 +260,11 @@ impl Prepared {
             Body::Modification(_) => StatementKind::Modification,
             Body::Batch { .. } => StatementKind::Batch,
             Body::Truncate(_) => StatementKind::Truncate,
-            Body::Other(Statement::Use(_)) => StatementKind::Use,
-            Body::Other(Statement::Describe { .. }) => StatementKind::Describe,
-            Body::Other(_) => StatementKind::Schema,
+            Body::Other(statement) => match **statement {
+                Statement::Use(_) => StatementKind::Use,
+                Statement::Describe { .. } => StatementKind::Describe,
+                _ => StatementKind::Schema,
+            },
         }
     }
 
@@ -300,7 +302,7 @@ impl Prepared {
             Body::Modification(modification) => is_idempotent(modification),
             Body::Batch { statements, .. } => statements.iter().all(is_idempotent),
             Body::Other(statement) => {
-                matches!(statement, Statement::Use(_) | Statement::Describe { .. })
+                matches!(**statement, Statement::Use(_) | Statement::Describe { .. })
             }
         }
     }
@@ -344,14 +346,24 @@ impl Prepared {
                 }
                 Ok(Plan::Truncate(Arc::clone(table)))
             }
-            Body::Other(Statement::Use(name)) => Ok(Plan::Use(name.clone())),
-            Body::Other(Statement::Describe { target, internals }) => Ok(Plan::Rows(
-                describe::describe(target, *internals, schema, keyspace, &context.cluster)?,
-            )),
             Body::Other(statement) => {
+                match &**statement {
+                    Statement::Use(name) => return Ok(Plan::Use(name.clone())),
+                    Statement::Describe { target, internals } => {
+                        let rows = describe::describe(
+                            target,
+                            *internals,
+                            schema,
+                            keyspace,
+                            &context.cluster,
+                        )?;
+                        return Ok(Plan::Rows(rows));
+                    }
+                    _ => {}
+                }
                 let ddl_context = DdlContext {
                     keyspace,
-                    now_micros: context.timestamp_micros,
+                    now_micros: context.now_micros,
                     new_table_id: Evaluation::new(context, &[]).time_uuid(),
                     datacenters: &context.datacenters,
                 };

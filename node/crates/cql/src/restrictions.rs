@@ -101,13 +101,16 @@ pub(crate) struct Restrictions {
     pub(crate) gap: Option<CqlError>,
 }
 
+/// What the token equals, and its lower and upper bounds with whether they belong to it.
+type TokenBounds = (Option<Expr>, Option<(Expr, bool)>, Option<(Expr, bool)>);
+
 /// Collects relations.
 struct Collector<'a, 'b> {
     analysis: &'a mut Analysis<'b>,
     table: Arc<TableMetadata>,
     partition: Vec<Option<Values>>,
     partition_slices: bool,
-    token: (Option<Expr>, Option<(Expr, bool)>, Option<(Expr, bool)>),
+    token: TokenBounds,
     clustering: Vec<Restriction>,
     filters: Vec<Filter>,
     /// Filters on columns of the partition key.
@@ -546,13 +549,11 @@ impl Collector<'_, '_> {
         let lower = matches!(comparison, Comparison::Greater | Comparison::GreaterEqual);
         let inclusive = matches!(comparison, Comparison::GreaterEqual | Comparison::LessEqual);
         let names = self.names(first, count);
-        let at = match self.clustering.iter().position(|r| r.first == first) {
-            Some(at) => at,
-            None => {
-                self.clustering.push(Restriction::new(first, count));
-                self.clustering.len() - 1
-            }
-        };
+        let present = self.clustering.iter().position(|r| r.first == first);
+        let at = present.unwrap_or_else(|| {
+            self.clustering.push(Restriction::new(first, count));
+            self.clustering.len() - 1
+        });
         let restriction = &mut self.clustering[at];
         if restriction.values.is_some() {
             return Err(invalid!(
@@ -721,7 +722,7 @@ impl Collector<'_, '_> {
         match comparison {
             Comparison::Equal => self.token.0 = Some(expr),
             Comparison::Greater | Comparison::GreaterEqual => {
-                self.token.1 = Some((expr, inclusive))
+                self.token.1 = Some((expr, inclusive));
             }
             Comparison::Less | Comparison::LessEqual => self.token.2 = Some((expr, inclusive)),
             _ => {
@@ -782,7 +783,7 @@ impl Collector<'_, '_> {
             }
         }
         restrictions.filters.extend(self.key_filters);
-        restrictions.gap_error(gap_error)
+        Ok(restrictions.with_gap(gap_error))
     }
 
     fn as_filters(&mut self, restriction: Restriction) -> Result<(), CqlError> {
@@ -821,14 +822,9 @@ impl Collector<'_, '_> {
 
 impl Restrictions {
     /// A gap between clustering columns is an error unless the query filters anyway.
-    fn gap_error(mut self, error: Option<CqlError>) -> Result<Self, CqlError> {
-        match error {
-            Some(error) if self.has_partition_key() => {
-                self.gap = Some(error);
-                Ok(self)
-            }
-            _ => Ok(self),
-        }
+    fn with_gap(mut self, error: Option<CqlError>) -> Self {
+        self.gap = error.filter(|_| self.has_partition_key());
+        self
     }
 }
 

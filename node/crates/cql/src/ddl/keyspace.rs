@@ -25,7 +25,7 @@ fn options(properties: &Properties) -> Result<Options, CqlError> {
     for (name, value) in properties {
         match (name.as_str(), value) {
             ("replication", PropertyValue::Map(map)) => {
-                options.replication = Some(map.iter().cloned().collect())
+                options.replication = Some(map.iter().cloned().collect());
             }
             ("durable_writes", PropertyValue::Simple(text)) => {
                 options.durable_writes = Some(match text.to_ascii_lowercase().as_str() {
@@ -139,12 +139,11 @@ fn network_topology(
                 .or_insert_with(|| everywhere.clone());
         }
     }
-    if !datacenters.is_empty() {
-        if let Some(name) = map.keys().find(|name| !datacenters.contains(name)) {
-            return Err(CqlError::Config(format!(
-                "Unrecognized strategy option {{{name}}} passed to NetworkTopologyStrategy for keyspace {keyspace}"
-            )));
-        }
+    let strange = map.keys().find(|name| !datacenters.contains(name));
+    if let (Some(name), false) = (strange, datacenters.is_empty()) {
+        return Err(CqlError::Config(format!(
+            "Unrecognized strategy option {{{name}}} passed to NetworkTopologyStrategy for keyspace {keyspace}"
+        )));
     }
     if everywhere.is_some() {
         map.retain(|_, value| value.trim() != "0");

@@ -151,7 +151,7 @@ fn apply(
     warnings: &mut Vec<String>,
 ) -> Result<(), CqlError> {
     match name {
-        "comment" => params.comment = simple(name, value)?.to_owned(),
+        "comment" => simple(name, value)?.clone_into(&mut params.comment),
         "bloom_filter_fp_chance" => {
             params.bloom_filter_fp_chance = number(name, value)?;
             if !(params.bloom_filter_fp_chance > 6.71e-5 && params.bloom_filter_fp_chance <= 1.0) {
@@ -190,7 +190,7 @@ fn apply(
         "max_index_interval" => params.max_index_interval = integer(name, value, 1)?,
         "min_index_interval" => params.min_index_interval = integer(name, value, 1)?,
         "memtable_flush_period_in_ms" => {
-            params.memtable_flush_period_in_ms = integer(name, value, 0)?
+            params.memtable_flush_period_in_ms = integer(name, value, 0)?;
         }
         "memtable" => {
             let text = simple(name, value)?;
@@ -211,7 +211,7 @@ fn apply(
         }
         "speculative_retry" => params.speculative_retry = retry_policy(name, simple(name, value)?)?,
         "additional_write_policy" => {
-            params.additional_write_policy = retry_policy(name, simple(name, value)?)?
+            params.additional_write_policy = retry_policy(name, simple(name, value)?)?;
         }
         "extensions" => {
             params.extensions = map(name, value)?

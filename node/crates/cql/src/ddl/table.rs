@@ -8,7 +8,7 @@ use crate::analysis::{column_of, resolve_type};
 use crate::ast::{AlterTableAction, CreateTable, QualifiedName, RawType};
 use crate::error::{CqlError, invalid};
 use helenus_schema::{
-    ColumnKind, DroppedColumn, Keyspace, Schema, TableBuilder, TableId, TableMetadata,
+    ColumnKind, DroppedColumn, Keyspace, Schema, TableBuilder, TableId, TableMetadata, TableParams,
 };
 use helenus_types::CqlType;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ fn define(
 ) -> Result<TableMetadata, CqlError> {
     let qualified = format!("{keyspace}.{}", create.name);
     if create.compact_storage {
-        options::parse(&create.properties, &Default::default(), warnings)?;
+        options::parse(&create.properties, &TableParams::default(), warnings)?;
         return Err(invalid!(
             "COMPACT STORAGE tables are not allowed, see https://cassandra.apache.org/doc/latest/cassandra/operating/compact-storage.html"
         ));
@@ -98,7 +98,7 @@ fn define(
             .parse()
             .map_err(|_| CqlError::Config("Invalid table id".into()))?,
     };
-    let params = options::parse(&properties, &Default::default(), warnings)?;
+    let params = options::parse(&properties, &TableParams::default(), warnings)?;
     let mut types = Vec::with_capacity(create.columns.len());
     for (at, (name, raw, _)) in create.columns.iter().enumerate() {
         if create.columns[..at]

@@ -293,12 +293,13 @@ pub(crate) fn on_decimals(
             unscaled: &a.unscaled * &b.unscaled,
             scale: a.scale.saturating_add(b.scale),
         },
-        Arithmetic::Modulo if b.unscaled == BigInt::default() => return Err(zero_divided()),
+        Arithmetic::Divide | Arithmetic::Modulo if b.unscaled == BigInt::default() => {
+            return Err(zero_divided());
+        }
         Arithmetic::Modulo => Decimal {
             unscaled: scaled(a, scale) % scaled(b, scale),
             scale,
         },
-        Arithmetic::Divide if b.unscaled == BigInt::default() => return Err(zero_divided()),
         Arithmetic::Divide => {
             let extra = scale.max(32);
             let shifted = Decimal {

@@ -10,6 +10,8 @@ use helenus_types::CqlType;
 use std::sync::Arc;
 
 type Typed = (Expr, CqlType);
+/// Makes a function of its argument's type.
+type Make = fn(CqlType) -> Kind;
 
 /// Finds a function and types its arguments.
 pub(crate) fn resolve(
@@ -248,7 +250,6 @@ fn times(analysis: &mut Analysis<'_>, name: &str, arguments: &[Term]) -> Result<
         return Ok(call(name, kind, Vec::new(), result));
     }
     let with = |types: &[CqlType]| types.to_vec();
-    type Make = fn(CqlType) -> Kind;
     let (types, make, result): (Vec<CqlType>, Make, CqlType) = match name {
         "todate" | "to_date" => (
             with(&[CqlType::TimeUuid, CqlType::Timestamp]),

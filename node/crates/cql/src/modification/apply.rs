@@ -281,7 +281,7 @@ fn apply(
             BoundValue::Unset => {}
             BoundValue::Null => set_value(table, operation, None, evaluation, stamp, row)?,
             BoundValue::Value(bytes) => {
-                set_value(table, operation, Some(bytes), evaluation, stamp, row)?
+                set_value(table, operation, Some(bytes), evaluation, stamp, row)?;
             }
         },
         Change::Append(expr) => {
@@ -318,7 +318,7 @@ fn apply(
             }
         }
         Change::Delete if operation.cql_type.is_multi_cell() => {
-            row.add_complex_deletion(table, id, stamp.deletion())
+            row.add_complex_deletion(table, id, stamp.deletion());
         }
         Change::Delete => row.add_cell(table, id, cell(None, None)),
         Change::DeleteEntry(key) => {

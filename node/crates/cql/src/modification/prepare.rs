@@ -120,16 +120,15 @@ fn insert_columns(
     let missing_clustering = missing(table.clustering());
     let only_static =
         !operations.is_empty() && operations.iter().all(|operation| operation.is_static);
-    if !missing_clustering.is_empty()
-        && !(only_static && missing_clustering.len() == table.clustering().len())
-    {
+    let only_key = only_static && missing_clustering.len() == table.clustering().len();
+    if !(missing_clustering.is_empty() || only_key) {
         return Err(invalid!(
             "Some clustering keys are missing: {}",
             missing_clustering.join(", ")
         ));
     }
     Ok(Body::Columns {
-        restrictions,
+        restrictions: Box::new(restrictions),
         operations,
     })
 }
@@ -196,7 +195,7 @@ pub(crate) fn update(
         kind: Kind::Update,
         table: Arc::clone(table),
         body: Body::Columns {
-            restrictions,
+            restrictions: Box::new(restrictions),
             operations,
         },
         timestamp,
@@ -436,10 +435,8 @@ pub(crate) fn delete(
         && !restrictions.has_clustering_slice();
     let only_static =
         !operations.is_empty() && operations.iter().all(|operation| operation.is_static);
-    if !operations.is_empty()
-        && !covers_rows
-        && !(only_static && restrictions.clustering.is_empty())
-    {
+    let static_row = only_static && restrictions.clustering.is_empty();
+    if !(operations.is_empty() || covers_rows || static_row) {
         return Err(invalid!(
             "Range deletions are not supported for specific columns"
         ));
@@ -448,7 +445,7 @@ pub(crate) fn delete(
         kind: Kind::Delete,
         table: Arc::clone(table),
         body: Body::Columns {
-            restrictions,
+            restrictions: Box::new(restrictions),
             operations,
         },
         timestamp,

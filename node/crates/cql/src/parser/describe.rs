@@ -3,6 +3,9 @@
 use super::{Parser, Result};
 use crate::ast::{DescribeTarget, Statement};
 
+/// Makes a target of a name.
+type Make = fn(crate::ast::QualifiedName) -> DescribeTarget;
+
 impl Parser<'_> {
     pub(super) fn describe(&mut self) -> Result<Statement> {
         self.at += 1;
@@ -46,7 +49,6 @@ impl Parser<'_> {
         if self.eat_word("INDEX") {
             return Ok(DescribeTarget::Index(self.qualified_name()?));
         }
-        type Make = fn(crate::ast::QualifiedName) -> DescribeTarget;
         let named: [(&str, Make); 3] = [
             ("TYPE", DescribeTarget::Type),
             ("FUNCTION", DescribeTarget::Function),

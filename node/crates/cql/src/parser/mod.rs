@@ -155,7 +155,7 @@ impl Parser<'_> {
         }
     }
 
-    fn place(&self, token: &Token) -> String {
+    fn place(token: &Token) -> String {
         if token.kind == TokenKind::Eof {
             "line 0:-1".into()
         } else {
@@ -193,7 +193,7 @@ impl Parser<'_> {
     /// The error of a token that starts nothing known here.
     fn no_viable(&self) -> CqlError {
         let token = self.peek();
-        let (place, shown) = (self.place(token), Self::shown(token));
+        let (place, shown) = (Self::place(token), Self::shown(token));
         CqlError::Syntax(format!(
             "{place} no viable alternative at input '{shown}'{}",
             self.snippet(token)
@@ -203,7 +203,7 @@ impl Parser<'_> {
     /// The error of a token where another one must stand.
     fn mismatched(&self, expecting: &str) -> CqlError {
         let token = self.peek();
-        let (place, shown) = (self.place(token), Self::shown(token));
+        let (place, shown) = (Self::place(token), Self::shown(token));
         CqlError::Syntax(format!(
             "{place} mismatched input '{shown}' expecting {expecting}{}",
             self.snippet(token)
@@ -214,7 +214,7 @@ impl Parser<'_> {
         if self.depth >= DEPTH_LIMIT {
             return Err(CqlError::Syntax(format!(
                 "{} the statement nests deeper than {DEPTH_LIMIT} levels",
-                self.place(self.peek())
+                Self::place(self.peek())
             )));
         }
         self.depth += 1;
@@ -406,6 +406,10 @@ impl Parser<'_> {
     }
 
     /// Takes the rest of the text as a statement that is understood but not done.
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "the form of all parts of the parser"
+    )]
     fn unsupported(&mut self, feature: &'static str) -> Result<Statement> {
         while !matches!(self.peek().kind, TokenKind::Eof) {
             self.at += 1;

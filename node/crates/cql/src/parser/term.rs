@@ -74,8 +74,10 @@ impl Parser<'_> {
             return self.deeper(|parser| Ok(Term::Negate(Box::new(parser.group(columns)?))));
         }
         let mut value = self.simple(columns)?;
-        while columns {
-            if self.eat(".") {
+        loop {
+            if !columns {
+                break;
+            } else if self.eat(".") {
                 value = Term::Field(Box::new(value), self.name()?);
             } else if self.eat("[") {
                 value = self.subscript(value)?;

@@ -101,14 +101,14 @@ impl Values {
 }
 
 /// Every combination of the rows of `prefixes` and of `next`.
-fn product(prefixes: Vec<Vec<Bytes>>, next: &[Vec<Bytes>]) -> Result<Vec<Vec<Bytes>>, CqlError> {
+fn product(prefixes: &[Vec<Bytes>], next: &[Vec<Bytes>]) -> Result<Vec<Vec<Bytes>>, CqlError> {
     if prefixes.len().saturating_mul(next.len()) > PRODUCT_LIMIT {
         return Err(invalid!(
             "The IN lists of the statement name more than {PRODUCT_LIMIT} keys together"
         ));
     }
     let mut combined = Vec::with_capacity(prefixes.len() * next.len());
-    for prefix in &prefixes {
+    for prefix in prefixes {
         for more in next {
             combined.push(prefix.iter().chain(more).cloned().collect());
         }
@@ -125,7 +125,7 @@ impl Restrictions {
                 return Ok(Vec::new());
             };
             let bound = values.bind(evaluation, std::slice::from_ref(column))?;
-            combinations = product(combinations, &bound)?;
+            combinations = product(&combinations, &bound)?;
         }
         let mut keys = Vec::with_capacity(combinations.len());
         for combination in combinations {
@@ -156,7 +156,7 @@ impl Restrictions {
         for restriction in &self.clustering {
             let own = &columns[restriction.first..restriction.first + restriction.count];
             if let Some(values) = &restriction.values {
-                prefixes = product(prefixes, &values.bind(evaluation, own)?)?;
+                prefixes = product(&prefixes, &values.bind(evaluation, own)?)?;
                 continue;
             }
             let bind = |bound: &Option<Bound>| -> Result<Option<(Vec<Bytes>, bool)>, CqlError> {

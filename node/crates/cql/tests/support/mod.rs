@@ -1,5 +1,10 @@
 //! A schema that statements change, for tests.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(
+    clippy::panic,
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses its part"
+)]
 
 use helenus_cql::{BindContext, BoundValues, CqlError, Plan, SchemaChange, prepare};
 use helenus_schema::Schema;
