@@ -79,7 +79,15 @@ async fn connect(ip: &str, datacenter: &str) -> Result<Session> {
         .await?)
 }
 
-fn columns() -> Vec<(&'static str, &'static str, CqlValue)> {
+type Column = (&'static str, &'static str, CqlValue);
+
+fn columns() -> Vec<Column> {
+    let mut all = scalars();
+    all.extend(collections());
+    all
+}
+
+fn scalars() -> Vec<Column> {
     use CqlValue as V;
     let uuid = "550e8400-e29b-41d4-a716-446655440000"
         .parse()
@@ -139,6 +147,12 @@ fn columns() -> Vec<(&'static str, &'static str, CqlValue)> {
                 0xFF, 0x00, 0x01,
             ])),
         ),
+    ]
+}
+
+fn collections() -> Vec<Column> {
+    use CqlValue as V;
+    vec![
         (
             "c_list",
             "list<int>",
