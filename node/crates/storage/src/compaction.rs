@@ -17,7 +17,7 @@ use helenus_rows::{ClusteringFilter, ColumnFilter, DataRange, Purger};
 use helenus_schema::{TableId, TableMetadata};
 use helenus_seams::Disk;
 use helenus_types::{DecoratedKey, NowInSeconds, TimestampMicros};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Writes several SSTables as one.
@@ -60,7 +60,7 @@ impl CompactionTask {
     fn replace(
         &self,
         disk: &Arc<dyn Disk>,
-        record: &PathBuf,
+        record: &Path,
     ) -> Result<Option<OpenSSTable>, ReadError> {
         let mut transaction = Transaction {
             adds: vec![sstables::name_of_new(&self.folder, self.generation)],
@@ -140,7 +140,7 @@ impl CompactionTask {
     }
 
     /// Leaves the inputs alone; what cannot be removed now is when the table is opened next.
-    fn roll_back(&self, disk: &Arc<dyn Disk>, record: &PathBuf) {
+    fn roll_back(&self, disk: &Arc<dyn Disk>, record: &Path) {
         let disk = &**disk;
         let committed =
             transaction::load(disk, record).is_ok_and(|transaction| transaction.committed);

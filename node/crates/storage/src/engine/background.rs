@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How long a failed flush or compaction waits before it is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How long a table whose SSTable is damaged waits before it is compacted again.
-const RETRY_AFTER_DAMAGE: Duration = Duration::from_secs(600);
+const RETRY_AFTER_DAMAGE: Duration = Duration::from_mins(10);
 
 impl Engine {
     /// The next piece of work to run on another thread, the most urgent first; `None` when there is
@@ -207,9 +207,7 @@ impl Engine {
             .obsolete
             .extract_if(.., |obsolete| obsolete.is_free())
             .collect();
-        if self.housekeeping
-            || (!self.positions_dirty && self.dead_segments.is_empty() && free.is_empty())
-        {
+        if !self.positions_dirty && self.dead_segments.is_empty() && free.is_empty() {
             self.obsolete.extend(free);
             return None;
         }

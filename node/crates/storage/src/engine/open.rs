@@ -13,6 +13,7 @@ use crate::transaction;
 use helenus_rows::codec::CodecError;
 use helenus_schema::{Schema, TableId, TableMetadata};
 use helenus_seams::{Clock, Disk};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -223,13 +224,9 @@ impl Engine {
             let Some(mut reader) = SegmentReader::open(&*self.disk, &old.segment, ignore)? else {
                 continue;
             };
-            if !positions.contains_key(&old.stream) {
-                let loaded = FlushPositions::load(
-                    &*self.disk,
-                    &self.settings.commitlog.directory,
-                    old.stream,
-                )?;
-                positions.insert(old.stream, loaded);
+            if let Entry::Vacant(unread) = positions.entry(old.stream) {
+                let directory = &self.settings.commitlog.directory;
+                unread.insert(FlushPositions::load(&*self.disk, directory, old.stream)?);
             }
             let covered = |table, position| {
                 positions

@@ -126,7 +126,7 @@ impl Tally<'_> {
                     last = Some(row.clustering.clone());
                 }
                 Unfiltered::Marker(marker) => {
-                    open = marker.opens(source.reversed).unwrap_or_default()
+                    open = marker.opens(source.reversed).unwrap_or_default();
                 }
             }
             self.size(unfiltered_size(&unfiltered))?;

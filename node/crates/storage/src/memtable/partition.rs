@@ -112,7 +112,7 @@ impl MemtablePartition {
             ClusteringFilter::Slices { slices, .. } => slices.len(),
             ClusteringFilter::Names { clusterings, .. } => clusterings.len(),
         };
-        let rows = Rows {
+        let rows = Reading {
             partition: self,
             order,
             filter,
@@ -135,7 +135,7 @@ impl MemtablePartition {
 }
 
 /// The rows and markers of the slices or names of a filter.
-struct Rows<'a> {
+struct Reading<'a> {
     partition: &'a MemtablePartition,
     order: &'a Arc<ClusteringOrder>,
     filter: &'a ClusteringFilter,
@@ -150,7 +150,7 @@ struct Rows<'a> {
     open: DeletionTime,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> Reading<'a> {
     fn next_row(&mut self) -> Option<(&'a Position, &'a Row)> {
         if self.reversed {
             self.rows.next_back()
@@ -227,7 +227,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl Iterator for Rows<'_> {
+impl Iterator for Reading<'_> {
     type Item = Unfiltered;
 
     fn next(&mut self) -> Option<Unfiltered> {
