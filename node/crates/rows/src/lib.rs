@@ -17,6 +17,8 @@ pub mod digest;
 pub mod filter;
 pub mod limits;
 pub mod merge;
+#[cfg(test)]
+mod merge_tests;
 pub mod partition;
 pub mod row;
 pub mod source;
