@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use helenus_crds::{
-    CassandraCluster, DataVolume, DeletionPolicy, HostSpread, Rack, ReplacementMode, SeedProvider,
-    names,
+    CassandraCluster, CassandraClusterSpec, DataVolume, Datacenter, DeletionPolicy, HostSpread,
+    Rack, ReplacementMode, SeedProvider, names,
 };
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use serde_json::{Value, json};
@@ -101,26 +101,7 @@ pub fn validate(
             ]));
         }
     };
-    if datacenter.racks.is_empty() {
-        wrong.push("spec.datacenters[0].racks: at least one rack".to_owned());
-    }
-    let mut parts = BTreeSet::new();
-    for rack in &datacenter.racks {
-        if !parts.insert(names::name_part(&rack.name)) {
-            wrong.push(format!(
-                "spec.datacenters[0].racks: {:?} is the same as another rack's name once written in lower case with '-'",
-                rack.name
-            ));
-        }
-    }
-    let nodes = usize::try_from(spec.nodes).unwrap_or(0);
-    if nodes < datacenter.racks.len() {
-        wrong.push(format!(
-            "spec.nodes: {} nodes for {} racks; at least one node for each rack",
-            spec.nodes,
-            datacenter.racks.len()
-        ));
-    }
+    let nodes = check_racks(spec, &datacenter, &mut wrong);
     let empty = BTreeMap::new();
     let config = spec
         .node_template
@@ -167,6 +148,35 @@ pub fn validate(
         replace_after_secs,
         retain_volumes: spec.deletion_policy == DeletionPolicy::Retain,
     })
+}
+
+/// Racks and the number of nodes, which is returned.
+fn check_racks(
+    spec: &CassandraClusterSpec,
+    datacenter: &Datacenter,
+    wrong: &mut Vec<String>,
+) -> usize {
+    if datacenter.racks.is_empty() {
+        wrong.push("spec.datacenters[0].racks: at least one rack".to_owned());
+    }
+    let mut parts = BTreeSet::new();
+    for rack in &datacenter.racks {
+        if !parts.insert(names::name_part(&rack.name)) {
+            wrong.push(format!(
+                "spec.datacenters[0].racks: {:?} is the same as another rack's name once written in lower case with '-'",
+                rack.name
+            ));
+        }
+    }
+    let nodes = usize::try_from(spec.nodes).unwrap_or(0);
+    if nodes < datacenter.racks.len() {
+        wrong.push(format!(
+            "spec.nodes: {} nodes for {} racks; at least one node for each rack",
+            spec.nodes,
+            datacenter.racks.len()
+        ));
+    }
+    nodes
 }
 
 /// `90s`, `15m`, `2h` in seconds.

@@ -7,7 +7,9 @@
 
 use std::fmt::Debug;
 
-use helenus_crds::{CassandraCluster, CassandraClusterStatus, CassandraNode, names};
+use helenus_crds::{
+    CassandraCluster, CassandraClusterStatus, CassandraNode, CassandraNodeStatus, names,
+};
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::NamespaceResourceScope;
@@ -185,34 +187,14 @@ impl Writer {
                 self.delete::<PersistentVolumeClaim>(world, claim, uid, false)
                     .await
             }
-            Step::ReleaseNode { name, uid } => {
-                let Some(node) = seen(&objects.nodes, name, uid) else {
-                    return Ok(Outcome::Stale);
-                };
-                let rest = without(node.finalizers(), names::NODE_FINALIZER);
-                self.patch_meta::<CassandraNode>(
-                    world,
-                    name,
-                    json!({
-                        "uid": uid, "resourceVersion": node.resource_version(), "finalizers": rest
-                    }),
-                )
-                .await
-            }
-            Step::SetNodeStatus { name, uid, status } => {
-                let Some(node) = seen(&objects.nodes, name, uid) else {
-                    return Ok(Outcome::Stale);
-                };
-                let mut node = node.clone();
-                node.status = Some((**status).clone());
-                let api = self.api::<CassandraNode>(world);
-                settle(
-                    "write status of CassandraNode",
-                    name,
-                    api.replace_status(name, &PostParams::default(), &node)
-                        .await,
-                )
-            }
+            Step::ReleaseNode { name, uid } => match seen(&objects.nodes, name, uid) {
+                Some(node) => self.release_node(world, node).await,
+                None => Ok(Outcome::Stale),
+            },
+            Step::SetNodeStatus { name, uid, status } => match seen(&objects.nodes, name, uid) {
+                Some(node) => self.node_status(world, node, status).await,
+                None => Ok(Outcome::Stale),
+            },
             Step::AnnotateClaim {
                 claim,
                 uid,
@@ -226,6 +208,34 @@ impl Writer {
                 .await
             }
         }
+    }
+
+    async fn release_node(
+        &self,
+        world: &World,
+        node: &CassandraNode,
+    ) -> Result<Outcome, ApplyError> {
+        let metadata = json!({
+            "uid": node.uid(), "resourceVersion": node.resource_version(),
+            "finalizers": without(node.finalizers(), names::NODE_FINALIZER)
+        });
+        self.patch_meta::<CassandraNode>(world, &node.name_any(), metadata)
+            .await
+    }
+
+    async fn node_status(
+        &self,
+        world: &World,
+        node: &CassandraNode,
+        status: &CassandraNodeStatus,
+    ) -> Result<Outcome, ApplyError> {
+        let (name, mut node) = (node.name_any(), node.clone());
+        node.status = Some(status.clone());
+        let written = self
+            .api::<CassandraNode>(world)
+            .replace_status(&name, &PostParams::default(), &node)
+            .await;
+        settle("write status of CassandraNode", &name, written)
     }
 
     async fn create<K>(&self, world: &World, object: &K) -> Result<Outcome, ApplyError>

@@ -138,44 +138,7 @@ impl Sim {
             .map(|node| node.spec.rack.clone())
             .unwrap_or_default();
         match process.state {
-            NodeState::WaitingForSeeds => match self.ask_for_seeds(&process.node) {
-                Some(answer) if answer.is_seed => {
-                    let id = self.id("ring");
-                    self.note(format!("{name} FOUNDS {id}"));
-                    self.foundings.push(id.clone());
-                    disk = Disk {
-                        host_id: Some(id.clone()),
-                        member: true,
-                        ..disk
-                    };
-                    self.ring.insert(
-                        id,
-                        Member {
-                            rack: rack.clone(),
-                            normal: true,
-                            since: self.now,
-                            last_alive: self.now,
-                        },
-                    );
-                    process.state = NodeState::Normal;
-                    process.founded = true;
-                }
-                Some(answer) if !answer.seeds.is_empty() => {
-                    let id = disk.host_id.clone().unwrap_or_else(|| self.id("host-id"));
-                    disk.host_id = Some(id.clone());
-                    self.ring.insert(
-                        id,
-                        Member {
-                            rack: rack.clone(),
-                            normal: false,
-                            since: self.now,
-                            last_alive: self.now,
-                        },
-                    );
-                    process.state = NodeState::Joining;
-                }
-                Some(_) | None => {}
-            },
+            NodeState::WaitingForSeeds => self.look_for_seeds(name, rack, &mut process, &mut disk),
             NodeState::Joining => {
                 process.joined_in -= i64::from(self.others_up(&disk));
                 if process.joined_in <= 0 {
@@ -206,6 +169,48 @@ impl Sim {
         }
         self.disks.insert(process.claim_uid.clone(), disk);
         self.processes.insert(name.to_owned(), process);
+    }
+
+    /// Founds, begins to join, or goes on waiting, as the seed service says.
+    fn look_for_seeds(&mut self, name: &str, rack: String, process: &mut Process, disk: &mut Disk) {
+        match self.ask_for_seeds(&process.node) {
+            Some(answer) if answer.is_seed => {
+                let id = self.id("ring");
+                self.note(format!("{name} FOUNDS {id}"));
+                self.foundings.push(id.clone());
+                *disk = Disk {
+                    host_id: Some(id.clone()),
+                    member: true,
+                    ..disk.clone()
+                };
+                self.ring.insert(
+                    id,
+                    Member {
+                        rack,
+                        normal: true,
+                        since: self.now,
+                        last_alive: self.now,
+                    },
+                );
+                process.state = NodeState::Normal;
+                process.founded = true;
+            }
+            Some(answer) if !answer.seeds.is_empty() => {
+                let id = disk.host_id.clone().unwrap_or_else(|| self.id("host-id"));
+                disk.host_id = Some(id.clone());
+                self.ring.insert(
+                    id,
+                    Member {
+                        rack,
+                        normal: false,
+                        since: self.now,
+                        last_alive: self.now,
+                    },
+                );
+                process.state = NodeState::Joining;
+            }
+            Some(_) | None => {}
+        }
     }
 
     /// A node can join only while every member but the one it replaces is up.

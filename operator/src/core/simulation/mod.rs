@@ -376,18 +376,7 @@ impl Sim {
                 claim,
                 uid,
                 annotations,
-            } => {
-                if let Some(claim) = self.claims.get_mut(claim).filter(|claim| &claim.uid == uid) {
-                    let get = |key: &str, old: &Option<String>| {
-                        annotations.get(key).cloned().or_else(|| old.clone())
-                    };
-                    claim.host_id = get(names::HOST_ID, &claim.host_id);
-                    claim.cluster_id = get(names::CLUSTER_ID, &claim.cluster_id);
-                    claim.node_uid = get(names::NODE_UID, &claim.node_uid);
-                    claim.datacenter = get(names::DATACENTER_NAME, &claim.datacenter);
-                    claim.rack = get(names::RACK_NAME, &claim.rack);
-                }
-            }
+            } => self.annotate(claim, uid, annotations),
             Step::DeleteClaim { claim, uid, .. } => {
                 if self
                     .claims
@@ -407,6 +396,19 @@ impl Sim {
             Step::DeletePod {
                 pod, uid, force, ..
             } => self.delete_pod(pod, uid, *force),
+        }
+    }
+
+    fn annotate(&mut self, claim: &str, uid: &str, annotations: &BTreeMap<String, String>) {
+        if let Some(claim) = self.claims.get_mut(claim).filter(|claim| claim.uid == uid) {
+            let get = |key: &str, old: &Option<String>| {
+                annotations.get(key).cloned().or_else(|| old.clone())
+            };
+            claim.host_id = get(names::HOST_ID, &claim.host_id);
+            claim.cluster_id = get(names::CLUSTER_ID, &claim.cluster_id);
+            claim.node_uid = get(names::NODE_UID, &claim.node_uid);
+            claim.datacenter = get(names::DATACENTER_NAME, &claim.datacenter);
+            claim.rack = get(names::RACK_NAME, &claim.rack);
         }
     }
 
