@@ -302,6 +302,12 @@ fn text_map(entries: &BTreeMap<String, String>) -> String {
 
 /// CREATE KEYSPACE.
 pub fn keyspace_statement(keyspace: &Keyspace) -> String {
+    if helenus_schema::system::is_virtual_keyspace(&keyspace.name) {
+        return format!(
+            "/*\nWarning: Keyspace {0} is a virtual keyspace and cannot be recreated with CQL.\nStructure, for reference:\nVIRTUAL KEYSPACE {0};\n*/",
+            quote_name(&keyspace.name)
+        );
+    }
     let class = &keyspace.replication.class;
     let mut replication = format!(
         "{{'class': {}",
@@ -401,7 +407,7 @@ pub fn table_statement(table: &TableMetadata, internals: bool) -> String {
 /// Lines of columns, and the statements that drop again those that were dropped.
 fn column_lines(table: &TableMetadata, internals: bool, single: bool) -> (Vec<String>, String) {
     let mut lines = Vec::new();
-    for column in crate::select::wildcard(table) {
+    for column in table.columns() {
         let is_static = if column.kind == ColumnKind::Static {
             " static"
         } else {
