@@ -11,15 +11,17 @@ use std::cmp::Ordering;
 impl RowFilter {
     /// What this filter uses that [`RowFilter::matches`] cannot judge.
     pub fn unsupported(&self) -> Option<&'static str> {
-        self.expressions.iter().find_map(|expression| match expression.operator {
-            Operator::Like
-            | Operator::LikePrefix
-            | Operator::LikeSuffix
-            | Operator::LikeContains
-            | Operator::LikeMatches => Some("LIKE"),
-            Operator::Ann => Some("ANN OF"),
-            _ => None,
-        })
+        self.expressions
+            .iter()
+            .find_map(|expression| match expression.operator {
+                Operator::Like
+                | Operator::LikePrefix
+                | Operator::LikeSuffix
+                | Operator::LikeContains
+                | Operator::LikeMatches => Some("LIKE"),
+                Operator::Ann => Some("ANN OF"),
+                _ => None,
+            })
     }
 
     /// Whether a live row fulfils every condition at `now`. Conditions on static columns are judged
@@ -33,7 +35,9 @@ impl RowFilter {
         now: NowInSeconds,
     ) -> bool {
         self.expressions.iter().all(|expression| {
-            let Some(column) = table.column_by_id(expression.column) else { return false };
+            let Some(column) = table.column_by_id(expression.column) else {
+                return false;
+            };
             match column.kind {
                 ColumnKind::PartitionKey => {
                     let part = partition_key_part(table, &key.key, column.position);
@@ -43,7 +47,9 @@ impl RowFilter {
                     let value = row.clustering.0.get(column.position).cloned().flatten();
                     value.is_some_and(|value| expression.holds_for(&column.cql_type, &value))
                 }
-                ColumnKind::Static => expression.holds_in(column, static_row.column(column.id), now),
+                ColumnKind::Static => {
+                    expression.holds_in(column, static_row.column(column.id), now)
+                }
                 ColumnKind::Regular => expression.holds_in(column, row.column(column.id), now),
             }
         })
@@ -67,9 +73,15 @@ impl RowFilterExpression {
     fn holds_in(&self, column: &Column, data: Option<&ColumnData>, now: NowInSeconds) -> bool {
         match data {
             None => false,
-            Some(ColumnData::Simple(cell)) => cell.is_live(now) && self.holds_for(&column.cql_type, &cell.value),
+            Some(ColumnData::Simple(cell)) => {
+                cell.is_live(now) && self.holds_for(&column.cql_type, &cell.value)
+            }
             Some(ColumnData::Complex(complex)) => {
-                let live: Vec<&Cell> = complex.cells.iter().filter(|cell| cell.is_live(now)).collect();
+                let live: Vec<&Cell> = complex
+                    .cells
+                    .iter()
+                    .filter(|cell| cell.is_live(now))
+                    .collect();
                 self.holds_for_cells(&column.cql_type, &live)
             }
         }
@@ -78,24 +90,40 @@ impl RowFilterExpression {
     /// Judges a whole value: of a single-cell column or a part of the primary key.
     fn holds_for(&self, cql_type: &CqlType, value: &Bytes) -> bool {
         if let Some(map_key) = &self.map_key {
-            let (CqlType::Map { key, value: of, .. }, Ok(entries)) = (cql_type, elements::read_map(value)) else {
+            let (CqlType::Map { key, value: of, .. }, Ok(entries)) =
+                (cql_type, elements::read_map(value))
+            else {
                 return false;
             };
-            let found = entries.into_iter().find(|(present, _)| key.compare(present, map_key).is_eq());
+            let found = entries
+                .into_iter()
+                .find(|(present, _)| key.compare(present, map_key).is_eq());
             return found.is_some_and(|(_, value)| self.compares(of.compare(&value, &self.value)));
         }
         match (self.operator, cql_type) {
             (Operator::IsNotNull, _) => true,
-            (Operator::In, _) => elements::read_list(&self.value)
-                .is_ok_and(|list| list.iter().any(|wanted| cql_type.compare(value, wanted).is_eq())),
+            (Operator::In, _) => elements::read_list(&self.value).is_ok_and(|list| {
+                list.iter()
+                    .any(|wanted| cql_type.compare(value, wanted).is_eq())
+            }),
             (Operator::Contains, CqlType::List { element, .. } | CqlType::Set { element, .. }) => {
-                elements::read_list(value)
-                    .is_ok_and(|list| list.iter().any(|one| element.compare(one, &self.value).is_eq()))
+                elements::read_list(value).is_ok_and(|list| {
+                    list.iter()
+                        .any(|one| element.compare(one, &self.value).is_eq())
+                })
             }
             (Operator::Contains, CqlType::Map { value: of, .. }) => elements::read_map(value)
-                .is_ok_and(|entries| entries.iter().any(|(_, one)| of.compare(one, &self.value).is_eq())),
+                .is_ok_and(|entries| {
+                    entries
+                        .iter()
+                        .any(|(_, one)| of.compare(one, &self.value).is_eq())
+                }),
             (Operator::ContainsKey, CqlType::Map { key, .. }) => elements::read_map(value)
-                .is_ok_and(|entries| entries.iter().any(|(one, _)| key.compare(one, &self.value).is_eq())),
+                .is_ok_and(|entries| {
+                    entries
+                        .iter()
+                        .any(|(one, _)| key.compare(one, &self.value).is_eq())
+                }),
             (Operator::Contains | Operator::ContainsKey, _) => false,
             _ => self.compares(cql_type.compare(value, &self.value)),
         }
@@ -104,30 +132,41 @@ impl RowFilterExpression {
     /// Judges the live cells of a multi-cell column.
     fn holds_for_cells(&self, cql_type: &CqlType, cells: &[&Cell]) -> bool {
         let path_is = |cell: &Cell, of: &CqlType, wanted: &[u8]| {
-            cell.path.as_ref().is_some_and(|path| of.compare(path, wanted).is_eq())
+            cell.path
+                .as_ref()
+                .is_some_and(|path| of.compare(path, wanted).is_eq())
         };
         if cells.is_empty() {
             return false;
         }
         if let Some(map_key) = &self.map_key {
-            let CqlType::Map { key, value, .. } = cql_type else { return false };
+            let CqlType::Map { key, value, .. } = cql_type else {
+                return false;
+            };
             let found = cells.iter().find(|cell| path_is(cell, key, map_key));
-            return found.is_some_and(|cell| self.compares(value.compare(&cell.value, &self.value)));
+            return found
+                .is_some_and(|cell| self.compares(value.compare(&cell.value, &self.value)));
         }
         match (self.operator, cql_type) {
             (Operator::IsNotNull, _) => true,
             (Operator::Contains, CqlType::Set { element, .. }) => {
                 cells.iter().any(|cell| path_is(cell, element, &self.value))
             }
-            (Operator::Contains, CqlType::List { element: of, .. } | CqlType::Map { value: of, .. }) => {
-                cells.iter().any(|cell| of.compare(&cell.value, &self.value).is_eq())
-            }
+            (
+                Operator::Contains,
+                CqlType::List { element: of, .. } | CqlType::Map { value: of, .. },
+            ) => cells
+                .iter()
+                .any(|cell| of.compare(&cell.value, &self.value).is_eq()),
             (Operator::ContainsKey, CqlType::Map { key, .. }) => {
                 cells.iter().any(|cell| path_is(cell, key, &self.value))
             }
             (Operator::Contains | Operator::ContainsKey, _) => false,
             _ => whole_value(cql_type, cells).is_some_and(|value| {
-                let operator = Self { map_key: None, ..self.clone() };
+                let operator = Self {
+                    map_key: None,
+                    ..self.clone()
+                };
                 operator.holds_for(cql_type, &value)
             }),
         }
@@ -152,12 +191,18 @@ fn whole_value(cql_type: &CqlType, cells: &[&Cell]) -> Option<Bytes> {
         CqlType::List { .. } => {
             elements::write_list(&cells.iter().map(|cell| &cell.value).collect::<Vec<_>>()).ok()
         }
-        CqlType::Set { .. } => {
-            elements::write_list(&cells.iter().filter_map(|cell| cell.path.as_ref()).collect::<Vec<_>>()).ok()
-        }
+        CqlType::Set { .. } => elements::write_list(
+            &cells
+                .iter()
+                .filter_map(|cell| cell.path.as_ref())
+                .collect::<Vec<_>>(),
+        )
+        .ok(),
         CqlType::Map { .. } => {
-            let entries: Vec<_> =
-                cells.iter().filter_map(|cell| Some((cell.path.as_ref()?, &cell.value))).collect();
+            let entries: Vec<_> = cells
+                .iter()
+                .filter_map(|cell| Some((cell.path.as_ref()?, &cell.value)))
+                .collect();
             elements::write_map(&entries).ok()
         }
         CqlType::Udt(user_type) => {

@@ -3,7 +3,8 @@
 use crate::clustering::{Clustering, ClusteringBound, PrefixKind};
 use crate::limits::Purger;
 use crate::{
-    Cell, DeletionTime, LivenessInfo, Partition, RangeTombstoneMarker, Row, Unfiltered, merge_partitions,
+    Cell, DeletionTime, LivenessInfo, Partition, RangeTombstoneMarker, Row, Unfiltered,
+    merge_partitions,
 };
 use bytes::Bytes;
 use helenus_schema::{TableId, TableMetadata};
@@ -21,7 +22,13 @@ fn table() -> TableMetadata {
         .partition_key("p", CqlType::Int)
         .clustering("c", CqlType::Int)
         .regular("v", CqlType::Int)
-        .regular("s", CqlType::Set { element: Arc::new(CqlType::Int), frozen: false })
+        .regular(
+            "s",
+            CqlType::Set {
+                element: Arc::new(CqlType::Int),
+                frozen: false,
+            },
+        )
         .build()
 }
 
@@ -42,12 +49,17 @@ type Model = BTreeMap<usize, ModelRow>;
 
 fn add(model: &mut Model, c: usize, at: (usize, usize), cell: &Cell) {
     let cells = &mut model.entry(c).or_default().cells;
-    let merged = cells.remove(&at).map_or_else(|| cell.clone(), |present| present.reconcile(cell.clone()));
+    let merged = cells
+        .remove(&at)
+        .map_or_else(|| cell.clone(), |present| present.reconcile(cell.clone()));
     cells.insert(at, merged);
 }
 
 fn deletion(timestamp: i64) -> DeletionTime {
-    DeletionTime { marked_for_delete_at: timestamp, local_deletion_time: NOW }
+    DeletionTime {
+        marked_for_delete_at: timestamp,
+        local_deletion_time: NOW,
+    }
 }
 
 /// A random operation as a partition of its own, and in the model.
@@ -69,8 +81,12 @@ fn operation(table: &TableMetadata, model: &mut Model, random: &SeededEntropy) -
         1..=3 => {
             let to = (c + random.below(4)).min(ROWS - 1);
             (c..=to).for_each(|c| raise(&mut model.entry(c).or_default().deleted, timestamp));
-            let bound = |kind, c| ClusteringBound { kind, values: vec![Some(int(c))] };
-            let marker = |bound, end, start| Unfiltered::Marker(RangeTombstoneMarker { bound, end, start });
+            let bound = |kind, c| ClusteringBound {
+                kind,
+                values: vec![Some(int(c))],
+            };
+            let marker =
+                |bound, end, start| Unfiltered::Marker(RangeTombstoneMarker { bound, end, start });
             let deleted = Some(deletion(timestamp));
             partition.unfiltereds = vec![
                 marker(bound(PrefixKind::InclusiveStart, c), None, deleted),
@@ -129,7 +145,11 @@ fn expected(model: &Model) -> BTreeMap<usize, Vec<Cell>> {
             .cells
             .iter()
             .filter(|((column, _), cell)| {
-                let deleted = if *column == 1 { row.deleted.max(row.set_deleted) } else { row.deleted };
+                let deleted = if *column == 1 {
+                    row.deleted.max(row.set_deleted)
+                } else {
+                    row.deleted
+                };
                 cell.timestamp > deleted && cell.is_live(NOW)
             })
             .map(|(_, cell)| cell.clone())
@@ -141,12 +161,22 @@ fn expected(model: &Model) -> BTreeMap<usize, Vec<Cell>> {
     live
 }
 
-fn found(partition: Option<Partition>, table: &TableMetadata, reversed: bool) -> BTreeMap<usize, Vec<Cell>> {
-    let Some(partition) = partition else { return BTreeMap::new() };
+fn found(
+    partition: Option<Partition>,
+    table: &TableMetadata,
+    reversed: bool,
+) -> BTreeMap<usize, Vec<Cell>> {
+    let Some(partition) = partition else {
+        return BTreeMap::new();
+    };
     let places: Vec<_> = partition.rows().map(|row| row.clustering.clone()).collect();
     assert!(places.windows(2).all(|pair| {
         let order = pair[0].compare(&pair[1], table);
-        if reversed { order.is_gt() } else { order.is_lt() }
+        if reversed {
+            order.is_gt()
+        } else {
+            order.is_lt()
+        }
     }));
     let mut open = None;
     for unfiltered in &partition.unfiltereds {
@@ -157,16 +187,29 @@ fn found(partition: Option<Partition>, table: &TableMetadata, reversed: bool) ->
     }
     assert_eq!(open, None, "every range is closed");
     let purger = Purger::everything(NOW);
-    let rows = partition.unfiltereds.into_iter().filter_map(|one| purger.unfiltered(one));
+    let rows = partition
+        .unfiltereds
+        .into_iter()
+        .filter_map(|one| purger.unfiltered(one));
     rows.filter_map(|one| match one {
         Unfiltered::Row(row) => Some(row),
         Unfiltered::Marker(_) => None,
     })
     .map(|row| {
-        let c = i32::from_be_bytes(row.clustering.0[0].as_ref().unwrap()[..].try_into().unwrap());
+        let c = i32::from_be_bytes(
+            row.clustering.0[0].as_ref().unwrap()[..]
+                .try_into()
+                .unwrap(),
+        );
         let mut columns = row.columns.clone();
         columns.sort_by_key(|(id, _)| table.column_by_id(*id).unwrap().name != "v");
-        (usize::try_from(c).unwrap(), columns.iter().flat_map(|(_, data)| data.cells().to_vec()).collect())
+        (
+            usize::try_from(c).unwrap(),
+            columns
+                .iter()
+                .flat_map(|(_, data)| data.cells().to_vec())
+                .collect(),
+        )
     })
     .collect()
 }
@@ -182,8 +225,9 @@ fn any_grouping_gives_what_a_map_of_cells_gives() {
     for seed in 0..2000 {
         let random = SeededEntropy::new(seed);
         let mut model = Model::new();
-        let operations: Vec<Partition> =
-            (0..random.below(25)).map(|_| operation(&table, &mut model, &random)).collect();
+        let operations: Vec<Partition> = (0..random.below(25))
+            .map(|_| operation(&table, &mut model, &random))
+            .collect();
         let wanted = expected(&model);
         let flat = merge_partitions(&table, operations.clone(), false);
         assert_eq!(found(flat.clone(), &table, false), wanted, "seed {seed}");
@@ -191,11 +235,22 @@ fn any_grouping_gives_what_a_map_of_cells_gives() {
         for operation in operations.iter().rev() {
             groups[random.below(4)].push(operation.clone());
         }
-        let grouped: Vec<Partition> =
-            groups.into_iter().filter_map(|group| merge_partitions(&table, group, false)).collect();
-        assert_eq!(merge_partitions(&table, grouped.clone(), false), flat, "grouping matters, seed {seed}");
-        let reversed = merge_partitions(&table, grouped.iter().cloned().map(reverse).collect(), true);
-        assert_eq!(found(reversed.clone(), &table, true), wanted, "reversed, seed {seed}");
+        let grouped: Vec<Partition> = groups
+            .into_iter()
+            .filter_map(|group| merge_partitions(&table, group, false))
+            .collect();
+        assert_eq!(
+            merge_partitions(&table, grouped.clone(), false),
+            flat,
+            "grouping matters, seed {seed}"
+        );
+        let reversed =
+            merge_partitions(&table, grouped.iter().cloned().map(reverse).collect(), true);
+        assert_eq!(
+            found(reversed.clone(), &table, true),
+            wanted,
+            "reversed, seed {seed}"
+        );
         assert_eq!(reversed.map(reverse), flat, "reversed differs, seed {seed}");
         if let Some(flat) = flat {
             let twice = merge_partitions(&table, vec![flat.clone(), flat.clone()], false);
