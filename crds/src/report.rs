@@ -51,6 +51,8 @@ pub enum PeerState {
     Joining,
     /// Hands its data over.
     Leaving,
+    /// Changes its tokens.
+    Moving,
     /// Out of the ring.
     Left,
 }
