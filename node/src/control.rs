@@ -92,6 +92,8 @@ pub(crate) struct Control {
     down_since: BTreeMap<HostId, Duration>,
     /// The way into the ring waits for the ring's schema.
     joining_with_schema: bool,
+    /// An earlier life was a member, or this one came in by joining: it did not found the ring.
+    came_later: bool,
 }
 
 /// What [`Control`] is made of.
@@ -102,6 +104,7 @@ pub(crate) struct Parts {
     pub(crate) queries: Queries,
     pub(crate) gossiper: Gossiper,
     pub(crate) life: Life,
+    pub(crate) was_member: bool,
     pub(crate) hints: HintStore,
     pub(crate) status: Arc<arc_swap::ArcSwap<Status>>,
     pub(crate) serve_clients: watch::Sender<bool>,
@@ -127,6 +130,7 @@ impl Control {
             drained: false,
             down_since: BTreeMap::new(),
             joining_with_schema: false,
+            came_later: parts.was_member,
         }
     }
 

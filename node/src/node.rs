@@ -13,7 +13,7 @@ use crate::shard_thread::{self, Shared};
 use crate::shards::{self, LocalData, Shards};
 use anyhow::{Context, Result, anyhow, bail};
 use arc_swap::ArcSwap;
-use helenus_admin::{AdminNode, NodeState, serve_admin, serve_public};
+use helenus_admin::{AdminNode, serve_admin, serve_public};
 use helenus_coordinator::hints::HintStore;
 use helenus_internode::frame::Framing;
 use helenus_internode::verb::Timeouts;
@@ -298,10 +298,11 @@ impl Control {
         gossiper.set_local_node(&local_node(&settings, host_id, me, shared.schema.load().version));
         let messaging = Messaging::new(shared.messaging.clone(), Arc::clone(&shared.clock), control::THREAD);
         let hints = HintStore::open(Arc::clone(&shared.disk), settings.hints_directory.clone())?;
-        let mut control = Self::new(Parts { shared, messaging, local, queries, gossiper, life, hints, status, serve_clients });
+        let mut control = Self::new(Parts { shared, messaging, local, queries, gossiper, life, was_member: saved.bootstrapped, hints, status, serve_clients });
         control.remember(peers);
         control.store_settings(host_id).await?;
         control.set_host_id(host_id);
+        control.recall_founding();
         Ok(control)
     }
 }

@@ -4,7 +4,7 @@ use crate::shards::LocalData;
 use anyhow::{Context, Result};
 use helenus_cql::schema_rows::{SchemaPartitions as SchemaRows, all_rows, keyspaces_of, schema_version};
 use helenus_rows::{
-    ClusteringFilter, ColumnFilter, DataLimits, DataRange, Mutation, Partition, ReadCommand, ReadKind, RowFilter,
+    ClusteringFilter, ColumnFilter, DataLimits, DataRange, Mutation, ReadCommand, ReadKind, RowFilter,
 };
 use helenus_schema::system::{LOCAL_KEYSPACES, REPLICATED_KEYSPACES, SCHEMA_TABLES, is_virtual_keyspace, system_keyspaces};
 use helenus_schema::{Keyspace, Schema, TableMetadata};

@@ -174,7 +174,6 @@ impl Settings {
         let path = |key: &str, name: &str| -> Result<PathBuf> {
             Ok(values.text(key)?.map_or_else(|| beside(name), PathBuf::from))
         };
-        let http_host = values.address("http_address")?.unwrap_or(listen_address);
         Ok(Self {
             cluster_name: values.text("cluster_name")?.unwrap_or_else(|| "Test Cluster".into()),
             node_name: values.text("node_name")?.unwrap_or_else(|| broadcast_address.to_string()),
@@ -191,7 +190,7 @@ impl Settings {
             broadcast_rpc_address,
             storage_port,
             native_transport_port: values.number("native_transport_port", 9042)?,
-            http_address: SocketAddr::new(http_host, values.number("http_port", 9180)?),
+            http_address: values.http_address(listen_address)?,
             seeds: values.seeds(listen_address, storage_port)?,
             auto_bootstrap: values.boolean("auto_bootstrap", true)?,
             replace_host_id: values.uuid("replace_host_id")?,
@@ -336,6 +335,17 @@ impl Values {
             Some(text) if text == "localhost" => Ok(Some(IpAddr::V4(Ipv4Addr::LOCALHOST))),
             Some(text) => text.parse().map(Some).map_err(|_| anyhow!("{key}: '{text}' is not an IP address")),
         }
+    }
+
+    /// `http_address` with or without a port, and `http_port`.
+    fn http_address(&self, listen: IpAddr) -> Result<SocketAddr> {
+        let port = self.number("http_port", 9180)?;
+        if let Some(text) = self.text("http_address")?
+            && let Ok(address) = text.parse::<SocketAddr>()
+        {
+            return Ok(address);
+        }
+        Ok(SocketAddr::new(self.address("http_address")?.unwrap_or(listen), port))
     }
 
     fn paths(&self, key: &str) -> Result<Vec<PathBuf>> {

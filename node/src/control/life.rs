@@ -1,11 +1,12 @@
 //! The node's way into the ring: what [`helenus_ring::Life`] asks for, done.
 
 use super::{Control, ControlMessage};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use helenus_admin::NodeState;
 use helenus_internode::gossip::ApplicationState;
 use helenus_ring::LifeAction;
 use helenus_types::Token;
+use std::path::PathBuf;
 
 impl Control {
     /// Does what the node's life asks for, in order.
@@ -27,6 +28,7 @@ impl Control {
                 }
                 LifeAction::FetchSchema(peers) => {
                     self.joining_with_schema = true;
+                    self.came_later = true;
                     for peer in peers {
                         self.pull_schema(peer);
                     }
@@ -58,8 +60,24 @@ impl Control {
         self.store_local(&format!("tokens = {{{}}}", list.join(", "))).await
     }
 
+    fn founding_mark(&self) -> PathBuf {
+        let data = &self.shared.settings.data_directories[0];
+        data.parent().unwrap_or(data).join("founded")
+    }
+
+    /// Whether an earlier life of this node founded the ring.
+    pub(crate) fn recall_founding(&self) {
+        self.set_founded(self.shared.disk.exists(&self.founding_mark()));
+    }
+
     /// Serves clients: this node is NORMAL.
     async fn serve(&mut self) -> Result<()> {
+        if !self.came_later {
+            let mark = self.founding_mark();
+            self.shared.disk.write_atomically(&mark, b"this node founded its ring\n").context("remember the founding")?;
+            self.set_founded(true);
+            tracing::info!("founded the ring");
+        }
         self.publish_cluster();
         self.make_distributed_keyspaces().await?;
         self.gossiper.set_local(ApplicationState::RpcReady, "true");

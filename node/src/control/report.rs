@@ -47,6 +47,12 @@ impl Control {
         self.status.store(Arc::new(status));
     }
 
+    pub(super) fn set_founded(&self, founded: bool) {
+        let mut status = (**self.status.load()).clone();
+        status.founded = founded;
+        self.status.store(Arc::new(status));
+    }
+
     pub(super) fn set_state(&self, state: NodeState, message: &str) {
         let mut status = (**self.status.load()).clone();
         status.state = state;
