@@ -24,6 +24,7 @@ const CA_INSIDE: &str = "etc/ssl/certs/ca-certificates.crt";
 
 /// What the command line says.
 #[derive(Debug, clap::Args)]
+#[group(id = "image-options")]
 pub struct Options {
     /// Only the node's image.
     #[arg(long)]
