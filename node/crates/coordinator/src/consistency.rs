@@ -86,20 +86,31 @@ pub fn write_needs(
     Ok(needs)
 }
 
-/// The replicas a read asks: as many as the level needs, nearest first.
+/// Whom a read asks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadTargets {
+    /// As many as the level needs, nearest first.
+    pub chosen: Vec<Replica>,
+    /// Others that would count as well, for when one of the chosen fails or is slow.
+    pub spares: Vec<Replica>,
+}
+
+/// The replicas a read asks.
 pub fn read_targets(
     level: ConsistencyLevel,
     factors: &Factors,
     replicas: &ReplicaSet,
-) -> Result<Vec<Replica>, CoordinatorError> {
-    let mut targets: Vec<Replica> = Vec::new();
+) -> Result<ReadTargets, CoordinatorError> {
+    let mut targets = ReadTargets::default();
     for need in needs(level, factors) {
         let alive: Vec<&Replica> =
             replicas.natural.iter().filter(|replica| replica.up && counts(&need, replica)).collect();
         if alive.len() < need.count {
             return Err(CoordinatorError::Unavailable { level, required: need.count, alive: alive.len() });
         }
-        targets.extend(alive.into_iter().take(need.count).cloned());
+        let (chosen, spares) = alive.split_at(need.count);
+        targets.chosen.extend(chosen.iter().copied().cloned());
+        targets.spares.extend(spares.iter().copied().cloned());
     }
     Ok(targets)
 }

@@ -1,15 +1,18 @@
 //! The driver: asks replicas, waits for as many answers as the level needs, repairs, hints.
 
-use crate::consistency::{Factors, read_targets, write_needs};
+use crate::consistency::{Factors, ReadTargets, read_targets, write_needs};
 use crate::error::{CoordinatorError, FailureReason, WriteKind};
 use crate::replicas::{Replica, ReplicaFailure, ReplicaRequest, ReplicaResponse, ReplicaSet, Replicas};
 use crate::resolve::{live_rows, resolve};
+use crate::speculation::{Speculation, SpeculativeRetry};
 use crate::tally::{Progress, Tally};
 use futures::stream::{FuturesUnordered, StreamExt};
 use helenus_rows::{DataRange, Mutation, Partition, PartitionPosition, ReadCommand, ReadKind};
 use helenus_schema::Keyspace;
 use helenus_types::{ConsistencyLevel, Token};
+use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,18 +44,23 @@ const MAX_SHORT_READ_ROUNDS: u32 = 16;
 pub struct Coordinator<R> {
     replicas: Rc<R>,
     settings: CoordinatorSettings,
+    speculation: Rc<RefCell<Speculation>>,
 }
 
 impl<R> Clone for Coordinator<R> {
     fn clone(&self) -> Self {
-        Self { replicas: Rc::clone(&self.replicas), settings: self.settings.clone() }
+        Self {
+            replicas: Rc::clone(&self.replicas),
+            settings: self.settings.clone(),
+            speculation: Rc::clone(&self.speculation),
+        }
     }
 }
 
 impl<R: Replicas + 'static> Coordinator<R> {
     /// A coordinator over these replicas.
     pub fn new(replicas: Rc<R>, settings: CoordinatorSettings) -> Self {
-        Self { replicas, settings }
+        Self { replicas, settings, speculation: Rc::default() }
     }
 
     fn factors(&self, keyspace: &Keyspace) -> Factors {
@@ -224,9 +232,9 @@ impl<R: Replicas + 'static> Coordinator<R> {
         keyspace: &Keyspace,
         range: &DataRange,
         level: ConsistencyLevel,
-    ) -> Result<Vec<(DataRange, Vec<Replica>)>, CoordinatorError> {
+    ) -> Result<Vec<(DataRange, ReadTargets)>, CoordinatorError> {
         let factors = self.factors(keyspace);
-        let mut plan: Vec<(DataRange, ReplicaSet, Vec<Replica>)> = Vec::new();
+        let mut plan: Vec<(DataRange, ReplicaSet, ReadTargets)> = Vec::new();
         for (after, to) in self.replicas.ranges(keyspace) {
             let Some(part) = intersect(range, after, to) else { continue };
             let set = self.replicas.replicas(keyspace, to);
@@ -244,63 +252,116 @@ impl<R: Replicas + 'static> Coordinator<R> {
 
     async fn read_from(
         &self,
-        targets: Vec<Replica>,
+        targets: ReadTargets,
         command: ReadCommand,
         level: ConsistencyLevel,
         timeout: Duration,
     ) -> Result<Vec<Partition>, CoordinatorError> {
-        let required = targets.len();
         let command = Rc::new(command);
         // digests pay for single partitions only, as in Cassandra: ranges ask everyone for data
         let digests = matches!(command.kind, ReadKind::Partition { .. });
-        let requests: FuturesUnordered<_> = (0..)
-            .zip(&targets)
-            .map(|(at, replica): (usize, _)| {
-                let request = if at > 0 && digests {
-                    ReplicaRequest::Digest(Rc::clone(&command))
-                } else {
-                    ReplicaRequest::Read(Rc::clone(&command))
-                };
-                self.ask(replica, request, timeout)
-            })
-            .collect();
-        let answers = collect_reads(requests, required, level).await?;
+        let answers = self.ask_enough(targets, &command, digests, level, timeout).await?;
         if let [(_, ReplicaResponse::Data(data))] = &answers[..] {
             return Ok(data.clone());
         }
         if digests && digests_agree(&command, &answers) {
-            let data = answers.into_iter().find_map(|(_, answer)| match answer {
-                ReplicaResponse::Data(data) => Some(data),
+            let data = answers.iter().find_map(|(_, answer)| match answer {
+                ReplicaResponse::Data(data) => Some(data.clone()),
                 _ => None,
             });
-            return data.ok_or_else(|| CoordinatorError::Server("no replica returned data".into()));
+            if let Some(data) = data {
+                return Ok(data);
+            }
         }
-        self.read_and_repair(targets, command, answers, level, timeout).await
+        self.read_and_repair(command, answers, level, timeout).await
+    }
+
+    /// Asks the chosen replicas, and spares when one fails or is slow, until as many have answered
+    /// as were chosen.
+    async fn ask_enough(
+        &self,
+        targets: ReadTargets,
+        command: &Rc<ReadCommand>,
+        digests: bool,
+        level: ConsistencyLevel,
+        timeout: Duration,
+    ) -> Result<Vec<(Replica, ReplicaResponse)>, CoordinatorError> {
+        let required = targets.chosen.len();
+        let mut spares: VecDeque<Replica> = targets.spares.into();
+        let requests: FuturesUnordered<_> = (0..)
+            .zip(&targets.chosen)
+            .map(|(at, replica): (usize, _)| {
+                let request = if at > 0 && digests {
+                    ReplicaRequest::Digest(Rc::clone(command))
+                } else {
+                    ReplicaRequest::Read(Rc::clone(command))
+                };
+                self.ask(replica, request, timeout)
+            })
+            .collect();
+        let retry = SpeculativeRetry::parse(&command.table.params.speculative_retry);
+        self.speculation.borrow_mut().begin();
+        let delay = self.speculation.borrow().delay(retry).filter(|_| !spares.is_empty());
+        let started = tokio::time::Instant::now();
+        let mut gathered = Gathered { answers: Vec::with_capacity(required), failures: Vec::new(), required, level };
+        let mut outstanding = requests;
+        let mut may_speculate = delay.is_some();
+        while gathered.answers.len() < required {
+            let next = tokio::select! {
+                biased;
+                next = outstanding.next() => next,
+                () = tokio::time::sleep_until(started + delay.unwrap_or_default()), if may_speculate => {
+                    may_speculate = false;
+                    if self.speculation.borrow_mut().spend(retry)
+                        && let Some(spare) = spares.pop_front()
+                    {
+                        outstanding.push(self.ask(&spare, ReplicaRequest::Read(Rc::clone(command)), timeout));
+                    }
+                    continue;
+                }
+            };
+            match next {
+                Some((replica, Ok(response))) => {
+                    self.speculation.borrow_mut().record(started.elapsed());
+                    gathered.answers.push((replica, response));
+                }
+                Some((replica, Err(ReplicaFailure(reason)))) => {
+                    gathered.failures.push((replica.endpoint, reason));
+                    // a replica that is gone is replaced at once; one that was too slow has used up the time
+                    if reason != FailureReason::Timeout
+                        && let Some(spare) = spares.pop_front()
+                    {
+                        outstanding.push(self.ask(&spare, ReplicaRequest::Read(Rc::clone(command)), timeout));
+                    }
+                    if gathered.answers.len() + outstanding.len() < required {
+                        return Err(gathered.error());
+                    }
+                }
+                None => return Err(gathered.error()),
+            }
+        }
+        Ok(gathered.answers)
     }
 
     /// Digests differ, or everyone returned data: merge, repair whoever is behind, and ask again
     /// when a replica's limit left the merged answer short.
     async fn read_and_repair(
         &self,
-        targets: Vec<Replica>,
         command: Rc<ReadCommand>,
         first: Vec<(Replica, ReplicaResponse)>,
         level: ConsistencyLevel,
         timeout: Duration,
     ) -> Result<Vec<Partition>, CoordinatorError> {
         let all_data = first.iter().all(|(_, answer)| matches!(answer, ReplicaResponse::Data(_)));
+        let chosen: Vec<Replica> = first.iter().map(|(replica, _)| replica.clone()).collect();
         let mut answers = all_data.then_some(first);
         let mut asked = (*command).clone();
         for round in 0..=MAX_SHORT_READ_ROUNDS {
             let data = match answers.take() {
                 Some(answers) => answers,
                 None => {
-                    let shared = Rc::new(asked.clone());
-                    let requests: FuturesUnordered<_> = targets
-                        .iter()
-                        .map(|replica| self.ask(replica, ReplicaRequest::Read(Rc::clone(&shared)), timeout))
-                        .collect();
-                    collect_reads(requests, targets.len(), level).await?
+                    let targets = ReadTargets { chosen: chosen.clone(), spares: Vec::new() };
+                    self.ask_enough(targets, &Rc::new(asked.clone()), false, level, timeout).await?
                 }
             };
             let (replicas, partitions): (Vec<Replica>, Vec<Vec<Partition>>) = data
@@ -356,28 +417,25 @@ fn write_error(tally: &Tally, level: ConsistencyLevel, kind: WriteKind) -> Coord
     }
 }
 
-async fn collect_reads(
-    mut requests: FuturesUnordered<impl Future<Output = (Replica, Answer)>>,
+/// Answers to one read so far.
+struct Gathered {
+    answers: Vec<(Replica, ReplicaResponse)>,
+    failures: Vec<(helenus_types::Endpoint, FailureReason)>,
     required: usize,
     level: ConsistencyLevel,
-) -> Result<Vec<(Replica, ReplicaResponse)>, CoordinatorError> {
-    let mut answers = Vec::with_capacity(required);
-    while let Some((replica, answer)) = requests.next().await {
-        match answer {
-            Ok(response) => answers.push((replica, response)),
-            Err(ReplicaFailure(reason)) => {
-                let received = answers.len();
-                let data_present = answers.iter().any(|(_, answer)| matches!(answer, ReplicaResponse::Data(_)));
-                return Err(if reason == FailureReason::Timeout {
-                    CoordinatorError::ReadTimeout { level, received, required, data_present }
-                } else {
-                    let failures = vec![(replica.endpoint, reason)];
-                    CoordinatorError::ReadFailure { level, received, required, data_present, failures }
-                });
-            }
+}
+
+impl Gathered {
+    fn error(self) -> CoordinatorError {
+        let Self { answers, failures, required, level } = self;
+        let received = answers.len();
+        let data_present = answers.iter().any(|(_, answer)| matches!(answer, ReplicaResponse::Data(_)));
+        if failures.iter().all(|(_, reason)| *reason == FailureReason::Timeout) {
+            CoordinatorError::ReadTimeout { level, received, required, data_present }
+        } else {
+            CoordinatorError::ReadFailure { level, received, required, data_present, failures }
         }
     }
-    Ok(answers)
 }
 
 fn digests_agree(command: &ReadCommand, answers: &[(Replica, ReplicaResponse)]) -> bool {

@@ -17,6 +17,7 @@ pub mod error;
 pub mod hints;
 pub mod replicas;
 pub mod resolve;
+pub mod speculation;
 pub mod tally;
 
 pub use coordinator::{Coordinator, CoordinatorSettings};
