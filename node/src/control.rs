@@ -63,8 +63,10 @@ pub(crate) enum ControlMessage {
         tables: Vec<String>,
         reply: oneshot::Sender<Result<(), String>>,
     },
-    /// Stop serving, flush, tell the ring; the node may be ended afterwards.
+    /// Stop serving, flush, tell the ring; the process goes on, to be ended by a signal.
     Drain(oneshot::Sender<Result<(), String>>),
+    /// Drain unless that was done, then end.
+    Stop,
 }
 
 /// Everything that the control thread owns.
@@ -88,6 +90,7 @@ pub(crate) struct Control {
     /// Why the node must stop.
     stopped: Option<String>,
     drained: bool,
+    ended: bool,
     /// Since when a node is down, by the monotonic clock.
     down_since: BTreeMap<HostId, Duration>,
     /// The way into the ring waits for the ring's schema.
@@ -128,6 +131,7 @@ impl Control {
             rounds: 0,
             stopped: None,
             drained: false,
+            ended: false,
             down_since: BTreeMap::new(),
             joining_with_schema: false,
             came_later: parts.was_member,
@@ -178,7 +182,7 @@ impl Control {
             if let Some(reason) = &self.stopped {
                 anyhow::bail!("{reason}");
             }
-            if self.drained {
+            if self.ended {
                 return Ok(());
             }
         }
@@ -202,7 +206,12 @@ impl Control {
             ControlMessage::Drain(reply) => {
                 let outcome = self.drain().await;
                 drop(reply.send(outcome));
-                self.drained = true;
+            }
+            ControlMessage::Stop => {
+                if !self.drained && let Err(error) = self.drain().await {
+                    tracing::error!(%error, "stopping without a complete drain");
+                }
+                self.ended = true;
             }
         }
         Ok(())
@@ -291,6 +300,7 @@ impl Control {
             Ok(()) => tracing::info!("drained: everything is in SSTables"),
             Err(error) => tracing::error!(%error, "the drain failed; the commit log keeps what is not flushed"),
         }
+        self.drained = true;
         self.set_state(helenus_admin::NodeState::Drained, "");
         outcome
     }

@@ -20,7 +20,7 @@ use helenus_internode::verb::Timeouts;
 use helenus_internode::version::MessagingVersion;
 use helenus_ring::{GossipSettings, Gossiper, Life, LifeSettings, LocalNode, Replaced};
 use helenus_schema::Schema;
-use helenus_seams::{Clock, Disk, Entropy, RealClock, RealDisk, RealEntropy};
+use helenus_seams::{Clock, Disk, RealClock, RealDisk, RealEntropy};
 use helenus_server::SharedStatements;
 use helenus_storage::commitlog::{CommitLogSettings, CommitLogSync};
 use helenus_storage::{Engine, EngineSettings};
@@ -30,7 +30,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use uuid::Uuid;
 
 /// How long a drain may take before the process ends all the same; the commit log keeps the rest.
@@ -213,11 +213,8 @@ async fn run_control(
     let stop = shared.control.clone();
     tokio::task::spawn_local(async move {
         stop_signal().await;
-        let (reply, answer) = oneshot::channel();
-        if stop.send(ControlMessage::Drain(reply)).await.is_ok() {
-            // the control loop ends when the drain has; its outcome is in the log
-            drop(answer.await);
-        }
+        // when the control thread has ended already there is nothing left to stop
+        drop(stop.send(ControlMessage::Stop).await);
     });
     tokio::select! {
         outcome = control.run(queue) => outcome,
@@ -301,6 +298,7 @@ impl Control {
         let mut control = Self::new(Parts { shared, messaging, local, queries, gossiper, life, was_member: saved.bootstrapped, hints, status, serve_clients });
         control.remember(peers);
         control.store_settings(host_id).await?;
+        control.store_local_schema().await?;
         control.set_host_id(host_id);
         control.recall_founding();
         Ok(control)

@@ -97,11 +97,29 @@ pub(crate) async fn rows(local: &LocalData, schema: &Schema, now_in_seconds: i64
     let mut mutations = Vec::new();
     for table in tables(schema) {
         let partitions = local.read(read_all(table, now_in_seconds)).await.context("read the stored schema")?;
-        mutations.extend(partitions.into_iter().map(|partition| {
+        let shared = partitions.into_iter().filter(|partition| !is_local_key(&partition.key.key));
+        mutations.extend(shared.map(|partition| {
             Mutation::of(helenus_rows::PartitionUpdate { table: Arc::clone(table), partition })
         }));
     }
     Ok(mutations)
+}
+
+/// Whether a partition of `system_schema` describes a keyspace that each node has for itself: such
+/// rows are neither sent nor taken.
+pub(crate) fn is_local_key(key: &[u8]) -> bool {
+    LOCAL_KEYSPACES.iter().any(|name| name.as_bytes() == key)
+}
+
+/// Rows of the node's own keyspaces, for clients that read `system_schema`.
+pub(crate) fn local_rows(schema: &Schema, now_micros: i64) -> Result<Vec<Mutation>> {
+    LOCAL_KEYSPACES
+        .iter()
+        .filter_map(|name| schema.keyspace(name))
+        .map(|keyspace| {
+            all_rows(keyspace, schema, now_micros, now_micros.div_euclid(1_000_000)).context("describe the system keyspaces")
+        })
+        .collect()
 }
 
 /// Rows of the keyspaces that every ring has and this schema lacks. All nodes write the same rows

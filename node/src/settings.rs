@@ -149,11 +149,13 @@ impl Settings {
                 entry.split_once('=').ok_or_else(|| anyhow!("--set takes key=value, not '{entry}'"))?;
             values.insert(Value::String(key.trim().to_owned()), parse_scalar(value.trim()));
         }
-        Self::of(&Values(values))
+        Self::of(&Values(values), file)
     }
 
-    fn of(values: &Values) -> Result<Self> {
+    fn of(values: &Values, file: Option<&Path>) -> Result<Self> {
         let without_effect = values.check_names()?;
+        values.refuse_unserved_security()?;
+        let place = values.place(file)?;
         if let Some(partitioner) = values.text("partitioner")?
             && !partitioner.ends_with("Murmur3Partitioner")
         {
@@ -179,8 +181,8 @@ impl Settings {
             node_name: values.text("node_name")?.unwrap_or_else(|| broadcast_address.to_string()),
             num_tokens: values.number("num_tokens", 16)?,
             initial_tokens: values.tokens()?,
-            data_center: values.text("data_center")?.unwrap_or_else(|| "datacenter1".into()),
-            rack: values.text("rack")?.unwrap_or_else(|| "rack1".into()),
+            data_center: place.data_center,
+            rack: place.rack,
             commitlog_directory: path("commitlog_directory", "commitlog")?,
             hints_directory: path("hints_directory", "hints")?,
             admin_socket: path("admin_socket", "admin.sock")?,
@@ -240,18 +242,41 @@ fn parse_scalar(text: &str) -> Value {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the settings are read before any seam exists")]
-fn read_file(path: &Path) -> Result<Mapping> {
+fn read_text(path: &Path) -> Result<String> {
     let mut text = String::new();
-    std::io::Read::read_to_string(
-        &mut std::fs::File::open(path).with_context(|| format!("open settings file {}", path.display()))?,
-        &mut text,
-    )
-    .with_context(|| format!("read settings file {}", path.display()))?;
+    let mut file = std::fs::File::open(path).with_context(|| format!("open settings file {}", path.display()))?;
+    std::io::Read::read_to_string(&mut file, &mut text)
+        .with_context(|| format!("read settings file {}", path.display()))?;
+    Ok(text)
+}
+
+fn read_file(path: &Path) -> Result<Mapping> {
+    let text = read_text(path)?;
     match serde_yaml_ng::from_str(&text).with_context(|| format!("parse settings file {}", path.display()))? {
         Value::Mapping(mapping) => Ok(mapping),
         Value::Null => Ok(Mapping::new()),
         _ => bail!("settings file {} is not a map of names to values", path.display()),
     }
+}
+
+/// Where a node is.
+struct Place {
+    data_center: String,
+    rack: String,
+}
+
+/// `dc` and `rack` of a `cassandra-rackdc.properties`.
+fn read_properties(path: &Path) -> Result<(Option<String>, Option<String>)> {
+    let text = read_text(path)?;
+    let value = |name: &str| {
+        text.lines()
+            .map(str::trim)
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.split_once('='))
+            .find(|(key, _)| key.trim() == name)
+            .map(|(_, value)| value.trim().to_owned())
+    };
+    Ok((value("dc"), value("rack")))
 }
 
 struct Values(Mapping);
@@ -277,6 +302,62 @@ impl Values {
         }
         without_effect.sort();
         Ok(without_effect)
+    }
+
+    /// What would protect the node in Cassandra and is not there yet must not be taken for granted.
+    fn refuse_unserved_security(&self) -> Result<()> {
+        for key in ["authenticator", "authorizer", "network_authorizer", "cidr_authorizer", "internode_authenticator"] {
+            let value = self.get(key);
+            let class = value.and_then(|value| value.as_str().or_else(|| value.get("class_name")?.as_str()));
+            let short = class.map(|class| class.rsplit('.').next().unwrap_or(class));
+            if let Some(name) = short.filter(|name| !name.starts_with("AllowAll")) {
+                bail!(
+                    "{key}: '{name}' is not supported yet by this version, and without it everybody would be let in: \
+                     remove the setting only if the network protects this node"
+                );
+            }
+        }
+        let is_on = |key: &str, switch: &str, off: &[&str]| {
+            let value = self.get(key).and_then(|options| options.get(switch));
+            let text = value.and_then(|value| {
+                value.as_bool().map(|on| on.to_string()).or_else(|| value.as_str().map(str::to_owned))
+            });
+            text.is_some_and(|text| !off.contains(&text.as_str()))
+        };
+        for (key, switch, off) in [
+            ("client_encryption_options", "enabled", &["false"][..]),
+            ("server_encryption_options", "internode_encryption", &["none"][..]),
+            ("transparent_data_encryption_options", "enabled", &["false"][..]),
+            ("audit_logging_options", "enabled", &["false"][..]),
+        ] {
+            if is_on(key, switch, off) {
+                bail!("{key}.{switch}: not supported yet by this version; the node does not start rather than go without it");
+            }
+        }
+        Ok(())
+    }
+
+    /// Data center and rack: our own settings, else what the snitch says.
+    fn place(&self, file: Option<&Path>) -> Result<Place> {
+        let snitch = self.text("endpoint_snitch")?.unwrap_or_else(|| "SimpleSnitch".into());
+        let (data_center, rack) = (self.text("data_center")?, self.text("rack")?);
+        let place = |dc: Option<String>, in_rack: Option<String>| Place {
+            data_center: data_center.clone().or(dc).unwrap_or_else(|| "datacenter1".into()),
+            rack: rack.clone().or(in_rack).unwrap_or_else(|| "rack1".into()),
+        };
+        match snitch.rsplit('.').next().unwrap_or(&snitch) {
+            "SimpleSnitch" => Ok(place(None, None)),
+            "GossipingPropertyFileSnitch" => {
+                let beside = file.and_then(Path::parent).map(|folder| folder.join("cassandra-rackdc.properties"));
+                let found = beside.as_deref().filter(|path| path.exists()).map(read_properties).transpose()?;
+                let (dc, in_rack) = found.unwrap_or_default();
+                Ok(place(dc, in_rack))
+            }
+            _ if data_center.is_some() && rack.is_some() => Ok(place(None, None)),
+            other => bail!(
+                "endpoint_snitch: '{other}' is not supported yet: use GossipingPropertyFileSnitch, or set data_center and rack"
+            ),
+        }
     }
 
     fn text(&self, key: &str) -> Result<Option<String>> {
@@ -453,6 +534,21 @@ mod tests {
         assert_eq!(settings.without_effect, ["concurrent_writes", "memtable_allocation_type"]);
         let error = load("cluster_nam: x", &[], &[]).unwrap_err().to_string();
         assert!(error.contains("unknown setting 'cluster_nam'"), "{error}");
+    }
+
+    #[test]
+    fn protection_that_is_not_there_is_refused() {
+        for text in [
+            "authenticator: PasswordAuthenticator",
+            "authorizer:\n  class_name: org.apache.cassandra.auth.CassandraAuthorizer",
+            "client_encryption_options:\n  enabled: true",
+            "server_encryption_options:\n  internode_encryption: all",
+        ] {
+            let error = load(text, &[], &[]).unwrap_err().to_string();
+            assert!(error.contains("not supported yet"), "{error}");
+        }
+        let open = "authenticator: AllowAllAuthenticator\nserver_encryption_options:\n  internode_encryption: none";
+        assert!(load(open, &[], &[]).is_ok());
     }
 
     #[test]

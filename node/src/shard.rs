@@ -168,8 +168,7 @@ impl Shard {
             tokio::time::sleep(pause).await;
             let task = {
                 let mut engine = self.engine.borrow_mut();
-                let due = engine.is_sync_due() || !self.unsynced.borrow().is_empty();
-                if due { engine.start_sync() } else { None }
+                if engine.is_sync_due() { engine.start_sync() } else { None }
             };
             let Some(task) = task else { continue };
             let disk = Arc::clone(&self.disk);

@@ -111,7 +111,10 @@ impl Dispatcher {
 
 /// Runs a shard until its queue is closed.
 pub(crate) async fn run(index: usize, engine: Engine, mut queue: mpsc::Receiver<ShardMessage>, shared: Shared) -> Result<()> {
-    let thread = u8::try_from(index).context("more than 254 shards are not supported: lower the setting shards")?;
+    let thread = u8::try_from(index)
+        .ok()
+        .filter(|thread| *thread != crate::control::THREAD)
+        .context("more than 255 shards are not supported: lower the setting shards")?;
     let messaging = Messaging::new(shared.messaging.clone(), Arc::clone(&shared.clock), thread);
     let sync_first = !matches!(shared.settings.commitlog_mode, crate::settings::CommitLogMode::Periodic(_));
     let shard = Shard::new(index, engine, Arc::clone(&shared.disk), sync_first);

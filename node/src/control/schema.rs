@@ -78,7 +78,7 @@ impl Control {
 
     /// Stores rows of `system_schema`, then makes the schema that they say the node's.
     async fn apply_schema(&mut self, mutations: Vec<Mutation>) -> Result<()> {
-        for mutation in mutations {
+        for mutation in mutations.into_iter().filter(|one| !crate::schema_store::is_local_key(&one.key.key)) {
             self.local.apply(mutation).await.context("store a schema change")?;
         }
         let before = self.shared.schema.load_full();
@@ -217,6 +217,15 @@ impl Control {
             Ok(()) => tracing::debug!(peer = %from, "took over a peer's schema"),
             Err(error) => tracing::info!(peer = %from, %error, "a peer's schema was not taken over; trying again"),
         }
+    }
+
+    /// Rows about the node's own keyspaces, for clients that read `system_schema`.
+    pub(crate) async fn store_local_schema(&self) -> Result<()> {
+        let schema = self.shared.schema.load_full();
+        for mutation in crate::schema_store::local_rows(&schema, self.shared.clock.wall_micros())? {
+            self.local.apply(mutation).await.context("store the rows of the system keyspaces")?;
+        }
+        Ok(())
     }
 
     /// The keyspaces that every ring has, made by whoever serves first.
