@@ -91,7 +91,10 @@ impl Backend for NodeBackend {
         if keyspace.replication.is_local() {
             let (local, me) = (self.local.clone(), self.cluster.load().me);
             return Box::pin(async move {
-                local.read(command).await.map_err(|error| local_read_failure(error, me))
+                local
+                    .read(command)
+                    .await
+                    .map_err(|error| local_read_failure(error, me))
             });
         }
         let coordinator = self.coordinator.clone();
@@ -108,7 +111,9 @@ impl Backend for NodeBackend {
         let coordinator = self.coordinator.clone();
         Box::pin(async move {
             let keyspace_of = |name: &str| schema.keyspace(name).cloned();
-            coordinator.write_all(keyspace_of, mutations, level, kind).await
+            coordinator
+                .write_all(keyspace_of, mutations, level, kind)
+                .await
         })
     }
 
@@ -120,16 +125,29 @@ impl Backend for NodeBackend {
         let control = self.control.clone();
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            control.send(ControlMessage::ChangeSchema { query, keyspace, reply }).await.map_err(control_gone)?;
+            control
+                .send(ControlMessage::ChangeSchema {
+                    query,
+                    keyspace,
+                    reply,
+                })
+                .await
+                .map_err(control_gone)?;
             answer.await.map_err(control_gone)?
         })
     }
 
-    fn truncate(&self, table: Arc<TableMetadata>) -> LocalBoxFuture<'static, Result<(), CoordinatorError>> {
+    fn truncate(
+        &self,
+        table: Arc<TableMetadata>,
+    ) -> LocalBoxFuture<'static, Result<(), CoordinatorError>> {
         let control = self.control.clone();
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            control.send(ControlMessage::Truncate { table, reply }).await.map_err(control_gone)?;
+            control
+                .send(ControlMessage::Truncate { table, reply })
+                .await
+                .map_err(control_gone)?;
             answer.await.map_err(control_gone)?
         })
     }

@@ -52,7 +52,11 @@ impl Cluster {
 
     /// Data centers of all known nodes, this one included, in order.
     pub(crate) fn datacenters(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.members.iter().map(|member| member.dc.to_string()).collect();
+        let mut names: Vec<String> = self
+            .members
+            .iter()
+            .map(|member| member.dc.to_string())
+            .collect();
         names.push(self.datacenter.to_string());
         names.sort();
         names.dedup();

@@ -21,8 +21,8 @@ use crate::queries::Queries;
 use crate::shard_thread::Shared;
 use crate::shards::LocalData;
 use anyhow::Result;
-use helenus_coordinator::hints::{Hint, HintStore};
 use helenus_coordinator::CoordinatorError;
+use helenus_coordinator::hints::{Hint, HintStore};
 use helenus_internode::verb::Verb;
 use helenus_ring::{Gossiper, Life, Moment};
 use helenus_schema::TableMetadata;
@@ -159,7 +159,11 @@ impl Control {
 
     /// Publishes what gossip knows now to every thread.
     fn publish_cluster(&self) {
-        let cluster = Cluster::of(self.me(), &self.shared.settings.data_center, self.gossiper.members());
+        let cluster = Cluster::of(
+            self.me(),
+            &self.shared.settings.data_center,
+            self.gossiper.members(),
+        );
         self.shared.cluster.store(Arc::new(cluster));
     }
 
@@ -191,24 +195,38 @@ impl Control {
     async fn take(&mut self, message: ControlMessage) -> Result<()> {
         match message {
             ControlMessage::Received(received) => self.receive(received).await?,
-            ControlMessage::ChangeSchema { query, keyspace, reply } => {
+            ControlMessage::ChangeSchema {
+                query,
+                keyspace,
+                reply,
+            } => {
                 let outcome = self.change_schema(&query, keyspace.as_deref()).await;
                 // the client may be gone; the change stands
                 drop(reply.send(outcome));
             }
             ControlMessage::Truncate { table, reply } => self.truncate_everywhere(&table, reply),
             ControlMessage::Hint(host, hint) => self.keep_hint(host, &hint),
-            ControlMessage::HintsDelivered(host, path, taken) => self.hints_delivered(host, &path, taken),
-            ControlMessage::SeedsAnswered(answer) => self.life.seeds_answered(answer, &mut self.gossiper),
+            ControlMessage::HintsDelivered(host, path, taken) => {
+                self.hints_delivered(host, &path, taken)
+            }
+            ControlMessage::SeedsAnswered(answer) => {
+                self.life.seeds_answered(answer, &mut self.gossiper)
+            }
             ControlMessage::SchemaPulled(from, outcome) => self.schema_pulled(from, outcome).await,
             ControlMessage::StreamEnded(outcome) => self.stream_ended(outcome).await?,
-            ControlMessage::Flush { keyspace, tables, reply } => self.flush(keyspace, tables, reply),
+            ControlMessage::Flush {
+                keyspace,
+                tables,
+                reply,
+            } => self.flush(keyspace, tables, reply),
             ControlMessage::Drain(reply) => {
                 let outcome = self.drain().await;
                 drop(reply.send(outcome));
             }
             ControlMessage::Stop => {
-                if !self.drained && let Err(error) = self.drain().await {
+                if !self.drained
+                    && let Err(error) = self.drain().await
+                {
                     tracing::error!(%error, "stopping without a complete drain");
                 }
                 self.ended = true;
@@ -244,9 +262,11 @@ impl Control {
     fn answer(&self, received: &Received, payload: bytes::Bytes) {
         let header = &received.message.header;
         let to = header.respond_to(received.from);
-        if let Some(answer) =
-            helenus_internode::message::Message::response_to(header, payload, self.messaging.now_ms())
-        {
+        if let Some(answer) = helenus_internode::message::Message::response_to(
+            header,
+            payload,
+            self.messaging.now_ms(),
+        ) {
             self.messaging.answer(to, answer);
         }
     }
@@ -256,12 +276,21 @@ impl Control {
         let header = &received.message.header;
         tracing::info!(peer = %received.from, verb = header.verb.name(), "refused a request that this version does not serve");
         let reason = helenus_internode::payload::FailureReason::Unknown;
-        let answer =
-            helenus_internode::message::Message::failure_of(header, reason, self.messaging.now_ms());
-        self.messaging.answer(header.respond_to(received.from), answer);
+        let answer = helenus_internode::message::Message::failure_of(
+            header,
+            reason,
+            self.messaging.now_ms(),
+        );
+        self.messaging
+            .answer(header.respond_to(received.from), answer);
     }
 
-    fn flush(&self, keyspace: Option<String>, names: Vec<String>, reply: oneshot::Sender<Result<(), String>>) {
+    fn flush(
+        &self,
+        keyspace: Option<String>,
+        names: Vec<String>,
+        reply: oneshot::Sender<Result<(), String>>,
+    ) {
         let schema = self.shared.schema.load_full();
         let mut chosen = Vec::new();
         if let Some(name) = &keyspace {
@@ -269,17 +298,25 @@ impl Control {
                 drop(reply.send(Err(format!("Keyspace [{name}] does not exist."))));
                 return;
             };
-            let unknown = names.iter().find(|table| !found.tables.contains_key(*table));
+            let unknown = names
+                .iter()
+                .find(|table| !found.tables.contains_key(*table));
             if let Some(table) = unknown {
                 drop(reply.send(Err(format!("Unknown keyspace/cf pair ({name}.{table})"))));
                 return;
             }
-            let wanted = found.tables.values().filter(|table| names.is_empty() || names.contains(&table.name));
+            let wanted = found
+                .tables
+                .values()
+                .filter(|table| names.is_empty() || names.contains(&table.name));
             chosen.extend(wanted.map(|table| table.id));
         }
         let shards = self.shared.shards.clone();
         tokio::task::spawn_local(async move {
-            let outcome = shards.flush(keyspace.map(|_| chosen)).await.map_err(|error| error.to_string());
+            let outcome = shards
+                .flush(keyspace.map(|_| chosen))
+                .await
+                .map_err(|error| error.to_string());
             drop(reply.send(outcome));
         });
     }
@@ -287,7 +324,10 @@ impl Control {
     /// Graceful stop: clients first, then peers, then the data.
     async fn drain(&mut self) -> Result<(), String> {
         tracing::info!("draining");
-        self.set_state(helenus_admin::NodeState::Draining, "finishing requests and flushing");
+        self.set_state(
+            helenus_admin::NodeState::Draining,
+            "finishing requests and flushing",
+        );
         self.serve_clients.send_replace(false);
         if self.gossiper.is_enabled() {
             let actions = self.gossiper.shut_down();
@@ -295,10 +335,17 @@ impl Control {
         }
         // requests under way end, and the shutdown message leaves
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let outcome = self.shared.shards.drain().await.map_err(|error| error.to_string());
+        let outcome = self
+            .shared
+            .shards
+            .drain()
+            .await
+            .map_err(|error| error.to_string());
         match &outcome {
             Ok(()) => tracing::info!("drained: everything is in SSTables"),
-            Err(error) => tracing::error!(%error, "the drain failed; the commit log keeps what is not flushed"),
+            Err(error) => {
+                tracing::error!(%error, "the drain failed; the commit log keeps what is not flushed")
+            }
         }
         self.drained = true;
         self.set_state(helenus_admin::NodeState::Drained, "");

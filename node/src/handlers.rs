@@ -46,7 +46,10 @@ impl Failed {
 
 /// Whether [`DataHandler`] serves a verb.
 pub(crate) fn is_data(verb: Verb) -> bool {
-    matches!(verb, Verb::MutationReq | Verb::ReadRepairReq | Verb::HintReq | Verb::ReadReq | Verb::RangeReq)
+    matches!(
+        verb,
+        Verb::MutationReq | Verb::ReadRepairReq | Verb::HintReq | Verb::ReadReq | Verb::RangeReq
+    )
 }
 
 impl DataHandler {
@@ -90,7 +93,9 @@ impl DataHandler {
                     Ok(hint) if hint.is_expired(self.messaging.now_ms()) => {}
                     Ok(hint) => self.local.apply(hint.mutation).await?,
                     // its table was dropped since: there is nothing to apply it to
-                    Err(CodecError::UnknownTable(table)) => tracing::info!(%table, "ignored a hint for a table that is gone"),
+                    Err(CodecError::UnknownTable(table)) => {
+                        tracing::info!(%table, "ignored a hint for a table that is gone")
+                    }
                     Err(error) => return Err(error.into()),
                 }
                 Ok(Bytes::new())
@@ -99,7 +104,10 @@ impl DataHandler {
                 let read = decode_command(&mut reader, &schema, version)?;
                 let partitions = self.local.read(read.command.clone()).await?;
                 let answer = if read.digest {
-                    ReadAnswer::Digest(helenus_rows::digest::of_response(&read.command, &partitions))
+                    ReadAnswer::Digest(helenus_rows::digest::of_response(
+                        &read.command,
+                        &partitions,
+                    ))
                 } else {
                     ReadAnswer::Data(partitions)
                 };

@@ -108,10 +108,16 @@ fn run_node(arguments: NodeArguments) -> Result<()> {
     start_logging(arguments.log_json);
     let mut overrides = arguments.overrides;
     if arguments.config.is_none() && std::env::var_os("HELENUS_DATA_FILE_DIRECTORIES").is_none() {
-        let base = std::env::current_dir().context("find the current folder")?.join("helenus-data");
-        overrides.insert(0, format!("data_file_directories={}", base.join("data").display()));
+        let base = std::env::current_dir()
+            .context("find the current folder")?
+            .join("helenus-data");
+        overrides.insert(
+            0,
+            format!("data_file_directories={}", base.join("data").display()),
+        );
     }
-    let settings = settings::Settings::load(arguments.config.as_deref(), std::env::vars(), &overrides)?;
+    let settings =
+        settings::Settings::load(arguments.config.as_deref(), std::env::vars(), &overrides)?;
     let outcome = node::run(settings);
     if let Err(error) = &outcome {
         tracing::error!(error = format!("{error:#}"), "the node ends");
@@ -122,18 +128,27 @@ fn run_node(arguments: NodeArguments) -> Result<()> {
 fn start_logging(json: bool) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("HELENUS_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_writer(std::io::stderr);
     if json {
         builder.json().init();
     } else {
-        builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init();
+        builder
+            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .init();
     }
 }
 
 /// Where a node in a container, or one started without settings in this folder, has its socket.
 fn default_socket() -> PathBuf {
     let beside = PathBuf::from("helenus-data/admin.sock");
-    if beside.exists() { beside } else { PathBuf::from("/var/lib/helenus/admin.sock") }
+    if beside.exists() {
+        beside
+    } else {
+        PathBuf::from("/var/lib/helenus/admin.sock")
+    }
 }
 
 fn run_nodetool(arguments: NodetoolArguments) -> Result<()> {
@@ -144,11 +159,16 @@ fn run_nodetool(arguments: NodetoolArguments) -> Result<()> {
         NodetoolCommand::Describecluster => nodetool::Command::DescribeCluster,
         NodetoolCommand::Gossipinfo => nodetool::Command::GossipInfo,
         NodetoolCommand::Version => nodetool::Command::Version,
-        NodetoolCommand::Flush { keyspace, tables } => nodetool::Command::Flush { keyspace, tables },
+        NodetoolCommand::Flush { keyspace, tables } => {
+            nodetool::Command::Flush { keyspace, tables }
+        }
         NodetoolCommand::Drain => nodetool::Command::Drain,
     };
     let socket = arguments.socket.unwrap_or_else(default_socket);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start an event loop")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start an event loop")?;
     print!("{}", runtime.block_on(nodetool::run(&socket, &command))?);
     Ok(())
 }

@@ -10,6 +10,7 @@ mod outbound;
 
 pub(crate) use inbound::{Received, accept};
 
+use bytes::Bytes;
 use futures::future::LocalBoxFuture;
 use helenus_internode::error::EncodeError;
 use helenus_internode::frame::Framing;
@@ -20,7 +21,6 @@ use helenus_internode::verb::{Timeouts, Verb};
 use helenus_internode::version::MessagingVersion;
 use helenus_seams::Clock;
 use helenus_types::Endpoint;
-use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -134,8 +134,16 @@ impl Messaging {
         let life = Duration::from_millis(header.expires_after_ms.min(600_000));
         let deadline = self.clock.monotonic() + life;
         let id = header.id;
-        let connection = if header.verb.is_urgent() { ConnectionType::Urgent } else { ConnectionType::Small };
-        let outgoing = Outgoing { header, encode, deadline };
+        let connection = if header.verb.is_urgent() {
+            ConnectionType::Urgent
+        } else {
+            ConnectionType::Small
+        };
+        let outgoing = Outgoing {
+            header,
+            encode,
+            deadline,
+        };
         let queued = self
             .outbound
             .borrow_mut()
@@ -158,8 +166,11 @@ impl Messaging {
     /// The peer's connection broke, or it was found down: nobody need wait for it any longer.
     pub(crate) fn fail_all(&self, endpoint: Endpoint) {
         let mut waiting = self.waiting.borrow_mut();
-        let ids: Vec<u64> =
-            waiting.iter().filter(|(_, (to, _))| *to == endpoint).map(|(id, _)| *id).collect();
+        let ids: Vec<u64> = waiting
+            .iter()
+            .filter(|(_, (to, _))| *to == endpoint)
+            .map(|(id, _)| *id)
+            .collect();
         let senders: Vec<_> = ids.iter().filter_map(|id| waiting.remove(id)).collect();
         drop(waiting);
         for (_, sender) in senders {

@@ -42,12 +42,20 @@ pub(crate) fn run(settings: Settings) -> Result<()> {
     log_settings(&settings);
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
-    for directory in settings.data_directories.iter().chain([&settings.commitlog_directory, &settings.hints_directory]) {
-        disk.create_dir_all(directory).with_context(|| format!("create {}", directory.display()))?;
+    for directory in settings
+        .data_directories
+        .iter()
+        .chain([&settings.commitlog_directory, &settings.hints_directory])
+    {
+        disk.create_dir_all(directory)
+            .with_context(|| format!("create {}", directory.display()))?;
     }
     let _lock = lock(&settings)?;
     let (engines, schema) = open_engines(&settings, &disk, &clock)?;
-    let (senders, queues): (Vec<_>, Vec<_>) = engines.iter().map(|_| mpsc::channel(shards::QUEUE_LENGTH)).unzip();
+    let (senders, queues): (Vec<_>, Vec<_>) = engines
+        .iter()
+        .map(|_| mpsc::channel(shards::QUEUE_LENGTH))
+        .unzip();
     let (control_sender, control_queue) = mpsc::channel(control::QUEUE_LENGTH);
     let (serve_clients, serving) = watch::channel(false);
     let me = Endpoint::new(settings.broadcast_address, settings.storage_port);
@@ -68,7 +76,11 @@ pub(crate) fn run(settings: Settings) -> Result<()> {
         entropy: Arc::new(RealEntropy),
         disk: Arc::clone(&disk),
         schema: Arc::new(ArcSwap::new(schema)),
-        cluster: Arc::new(ArcSwap::from_pointee(Cluster::of(me, &settings.data_center, Vec::new()))),
+        cluster: Arc::new(ArcSwap::from_pointee(Cluster::of(
+            me,
+            &settings.data_center,
+            Vec::new(),
+        ))),
         shards: Shards::new(senders),
         control: control_sender,
         statements: Arc::new(SharedStatements::default()),
@@ -78,19 +90,35 @@ pub(crate) fn run(settings: Settings) -> Result<()> {
     let alive = Arc::new(AtomicBool::new(true));
     let failed = Arc::new(tokio::sync::Notify::new());
     for (index, (engine, queue)) in engines.into_iter().zip(queues).enumerate() {
-        let (shared, watchdog) = (shared.clone(), Watchdog { alive: Arc::clone(&alive), failed: Arc::clone(&failed) });
+        let (shared, watchdog) = (
+            shared.clone(),
+            Watchdog {
+                alive: Arc::clone(&alive),
+                failed: Arc::clone(&failed),
+            },
+        );
         std::thread::Builder::new()
             .name(format!("shard-{index}"))
             .spawn(move || {
                 let outcome = on_local_runtime(shard_thread::run(index, engine, queue, shared));
                 if let Err(error) = outcome {
-                    tracing::error!(shard = index, error = format!("{error:#}"), "a shard has ended");
+                    tracing::error!(
+                        shard = index,
+                        error = format!("{error:#}"),
+                        "a shard has ended"
+                    );
                 }
                 drop(watchdog);
             })
             .context("start a shard's thread")?;
     }
-    on_local_runtime(run_control(shared, control_queue, serve_clients, alive, failed))
+    on_local_runtime(run_control(
+        shared,
+        control_queue,
+        serve_clients,
+        alive,
+        failed,
+    ))
 }
 
 /// Tells the control thread when a shard's thread ends, for whatever reason.
@@ -126,7 +154,10 @@ fn log_settings(settings: &Settings) {
         "starting"
     );
     if !settings.without_effect.is_empty() {
-        tracing::info!(settings = settings.without_effect.join(", "), "settings of Cassandra that have no effect in this version");
+        tracing::info!(
+            settings = settings.without_effect.join(", "),
+            "settings of Cassandra that have no effect in this version"
+        );
     }
 }
 
@@ -140,7 +171,10 @@ fn lock(settings: &Settings) -> Result<OwnedFd> {
     )
     .with_context(|| format!("open {}", path.display()))?;
     if rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
-        bail!("{} is in use by another process: stop it first, or give this node its own data_file_directories", path.display());
+        bail!(
+            "{} is in use by another process: stop it first, or give this node its own data_file_directories",
+            path.display()
+        );
     }
     Ok(file)
 }
@@ -150,7 +184,9 @@ fn engine_settings(settings: &Settings, shard: usize) -> EngineSettings {
     let per_shard = usize::try_from(settings.memory_budget_bytes).unwrap_or(usize::MAX) / shards;
     let first = settings.data_directories[0].clone();
     let mut engine = EngineSettings::new(first, settings.commitlog_directory.clone());
-    engine.data_directories.clone_from(&settings.data_directories);
+    engine
+        .data_directories
+        .clone_from(&settings.data_directories);
     engine.shard = shard;
     engine.shards = shards;
     // a quarter of the budget for memtables, the rest for requests, files and caches
@@ -171,18 +207,32 @@ fn engine_settings(settings: &Settings, shard: usize) -> EngineSettings {
 }
 
 /// Opens every shard with the system tables, learns the schema from them, and replays the rest.
-fn open_engines(settings: &Settings, disk: &Arc<dyn Disk>, clock: &Arc<dyn Clock>) -> Result<(Vec<Engine>, Arc<Schema>)> {
+fn open_engines(
+    settings: &Settings,
+    disk: &Arc<dyn Disk>,
+    clock: &Arc<dyn Clock>,
+) -> Result<(Vec<Engine>, Arc<Schema>)> {
     let system = Arc::new(crate::schema_store::system_schema());
     let mut engines = (0..settings.shards.max(1))
         .map(|shard| {
-            let opened =
-                Engine::open(engine_settings(settings, shard), Arc::clone(&system), Arc::clone(disk), Arc::clone(clock));
+            let opened = Engine::open(
+                engine_settings(settings, shard),
+                Arc::clone(&system),
+                Arc::clone(disk),
+                Arc::clone(clock),
+            );
             opened.with_context(|| format!("open the data of shard {shard}"))
         })
         .collect::<Result<Vec<_>>>()?;
-    let schema = Arc::new(crate::schema_store::load_from_engines(&mut engines, &system, clock.now_in_seconds())?);
+    let schema = Arc::new(crate::schema_store::load_from_engines(
+        &mut engines,
+        &system,
+        clock.now_in_seconds(),
+    )?);
     for engine in &mut engines {
-        engine.schema_changed(Arc::clone(&schema)).context("open the tables of the schema")?;
+        engine
+            .schema_changed(Arc::clone(&schema))
+            .context("open the tables of the schema")?;
         engine.finish_replay().context("replay the commit log")?;
     }
     Ok((engines, schema))
@@ -225,7 +275,10 @@ async fn run_control(
 
 async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
         tracing::error!("signals cannot be received: end this node with nodetool drain");
         return std::future::pending().await;
     };
@@ -253,10 +306,15 @@ fn serve_http(shared: &Shared, admin: Arc<Admin>) -> Result<()> {
     });
     let socket = &settings.admin_socket;
     if shared.disk.exists(socket) {
-        shared.disk.remove(socket).with_context(|| format!("remove the old socket {}", socket.display()))?;
+        shared
+            .disk
+            .remove(socket)
+            .with_context(|| format!("remove the old socket {}", socket.display()))?;
     }
-    let local = tokio::net::UnixListener::bind(socket).with_context(|| format!("listen on {}", socket.display()))?;
-    rustix::fs::chmod(socket, rustix::fs::Mode::from_raw_mode(0o600)).context("protect the admin socket")?;
+    let local = tokio::net::UnixListener::bind(socket)
+        .with_context(|| format!("listen on {}", socket.display()))?;
+    rustix::fs::chmod(socket, rustix::fs::Mode::from_raw_mode(0o600))
+        .context("protect the admin socket")?;
     tokio::task::spawn_local(async move {
         if let Err(error) = serve_admin(local, node).await {
             tracing::error!(%error, "the admin API is not served any more");
@@ -273,7 +331,10 @@ impl Control {
         serve_clients: watch::Sender<bool>,
     ) -> Result<Self> {
         let settings = Arc::clone(&shared.settings);
-        let local = LocalData { shards: shared.shards.clone(), own: None };
+        let local = LocalData {
+            shards: shared.shards.clone(),
+            own: None,
+        };
         let queries = Queries {
             local: local.clone(),
             schema: Arc::clone(&shared.schema),
@@ -281,21 +342,54 @@ impl Control {
             entropy: Arc::clone(&shared.entropy),
         };
         let saved = control::read_local(&queries).await?;
-        if let Some(name) = saved.cluster_name.as_ref().filter(|name| **name != settings.cluster_name) {
-            bail!("saved cluster name '{name}' is not the configured name '{}': correct cluster_name, or use another data directory", settings.cluster_name);
+        if let Some(name) = saved
+            .cluster_name
+            .as_ref()
+            .filter(|name| **name != settings.cluster_name)
+        {
+            bail!(
+                "saved cluster name '{name}' is not the configured name '{}': correct cluster_name, or use another data directory",
+                settings.cluster_name
+            );
         }
         let peers = control::read_peers(&queries).await?;
         let host_id = saved.host_id.unwrap_or_else(|| shared.entropy.uuid_v4());
         let me = shared.messaging.me;
-        let life = Life::new(life_settings(&settings, &saved, host_id, me, peers.iter().map(|peer| peer.endpoint).collect()));
+        let life = Life::new(life_settings(
+            &settings,
+            &saved,
+            host_id,
+            me,
+            peers.iter().map(|peer| peer.endpoint).collect(),
+        ));
         let mut gossip = GossipSettings::new(&settings.cluster_name, me, Vec::new());
         gossip.phi_threshold = settings.phi_convict_threshold;
         gossip.ring_delay = settings.ring_delay;
         let mut gossiper = Gossiper::new(gossip, saved.generation.saturating_add(1));
-        gossiper.set_local_node(&local_node(&settings, host_id, me, shared.schema.load().version));
-        let messaging = Messaging::new(shared.messaging.clone(), Arc::clone(&shared.clock), control::THREAD);
+        gossiper.set_local_node(&local_node(
+            &settings,
+            host_id,
+            me,
+            shared.schema.load().version,
+        ));
+        let messaging = Messaging::new(
+            shared.messaging.clone(),
+            Arc::clone(&shared.clock),
+            control::THREAD,
+        );
         let hints = HintStore::open(Arc::clone(&shared.disk), settings.hints_directory.clone())?;
-        let mut control = Self::new(Parts { shared, messaging, local, queries, gossiper, life, was_member: saved.bootstrapped, hints, status, serve_clients });
+        let mut control = Self::new(Parts {
+            shared,
+            messaging,
+            local,
+            queries,
+            gossiper,
+            life,
+            was_member: saved.bootstrapped,
+            hints,
+            status,
+            serve_clients,
+        });
         control.remember(peers);
         control.store_settings(host_id).await?;
         control.store_local_schema().await?;
@@ -319,11 +413,22 @@ fn life_settings(
         rack: settings.rack.clone(),
         tokens: settings.num_tokens,
         factor: 3,
-        initial_tokens: settings.initial_tokens.iter().map(|token| Token(*token)).collect(),
+        initial_tokens: settings
+            .initial_tokens
+            .iter()
+            .map(|token| Token(*token))
+            .collect(),
         stream: settings.auto_bootstrap,
-        replaces: settings.replace_host_id.filter(|_| !saved.bootstrapped).map(|id| Replaced::Host(HostId(id))),
+        replaces: settings
+            .replace_host_id
+            .filter(|_| !saved.bootstrapped)
+            .map(|id| Replaced::Host(HostId(id))),
         ring_delay: settings.ring_delay,
-        saved_tokens: if saved.bootstrapped { saved.tokens.clone() } else { Vec::new() },
+        saved_tokens: if saved.bootstrapped {
+            saved.tokens.clone()
+        } else {
+            Vec::new()
+        },
         was_member: saved.bootstrapped,
         saved_peers,
         saved_generation: saved.generation,
@@ -338,7 +443,10 @@ fn local_node(settings: &Settings, host_id: Uuid, me: Endpoint, schema: Uuid) ->
         release_version: control::RELEASE_VERSION.to_owned(),
         messaging: MessagingVersion::V13,
         internal: me,
-        native: SocketAddr::new(settings.broadcast_rpc_address, settings.native_transport_port),
+        native: SocketAddr::new(
+            settings.broadcast_rpc_address,
+            settings.native_transport_port,
+        ),
         schema,
         sstable_versions: "bti-da".to_owned(),
     }

@@ -7,7 +7,9 @@ use crate::shards::LocalData;
 use bytes::Bytes;
 use futures::future::LocalBoxFuture;
 use helenus_coordinator::hints::Hint;
-use helenus_coordinator::{FailureReason, Replica, ReplicaFailure, ReplicaRequest, ReplicaResponse, ReplicaSet, Replicas};
+use helenus_coordinator::{
+    FailureReason, Replica, ReplicaFailure, ReplicaRequest, ReplicaResponse, ReplicaSet, Replicas,
+};
 use helenus_internode::error::EncodeError;
 use helenus_internode::verb::Verb;
 use helenus_internode::version::MessagingVersion;
@@ -42,7 +44,8 @@ fn cannot_encode(error: &dyn std::fmt::Display) -> EncodeError {
 fn mutation_payload(written: Rc<Mutation>) -> Encode {
     Box::new(move |version| {
         let mut out = Vec::with_capacity(256);
-        mutation::encode(&written, codec_version(version), &mut out).map_err(|error| cannot_encode(&error))?;
+        mutation::encode(&written, codec_version(version), &mut out)
+            .map_err(|error| cannot_encode(&error))?;
         Ok(Bytes::from(out))
     })
 }
@@ -50,8 +53,14 @@ fn mutation_payload(written: Rc<Mutation>) -> Encode {
 fn read_payload(command: Rc<ReadCommand>, digest: bool) -> Encode {
     Box::new(move |version| {
         let mut out = Vec::with_capacity(256);
-        encode_command(&command, digest, u32::from(version.number()), codec_version(version), &mut out)
-            .map_err(|error| cannot_encode(&error))?;
+        encode_command(
+            &command,
+            digest,
+            u32::from(version.number()),
+            codec_version(version),
+            &mut out,
+        )
+        .map_err(|error| cannot_encode(&error))?;
         Ok(Bytes::from(out))
     })
 }
@@ -60,7 +69,8 @@ fn read_payload(command: Rc<ReadCommand>, digest: bool) -> Encode {
 pub(crate) fn hint_payload(host: uuid::Uuid, hint: Hint) -> Encode {
     Box::new(move |version| {
         let mut body = Vec::with_capacity(256);
-        hint.encode(codec_version(version), &mut body).map_err(|error| cannot_encode(&error))?;
+        hint.encode(codec_version(version), &mut body)
+            .map_err(|error| cannot_encode(&error))?;
         let mut out = Vec::with_capacity(body.len() + 24);
         out.extend_from_slice(host.as_bytes());
         helenus_types::vint::write_unsigned(&mut out, body.len() as u64);
@@ -93,19 +103,31 @@ impl NodeReplicas {
         }
     }
 
-    fn ask_self(&self, request: ReplicaRequest) -> LocalBoxFuture<'static, Result<ReplicaResponse, ReplicaFailure>> {
+    fn ask_self(
+        &self,
+        request: ReplicaRequest,
+    ) -> LocalBoxFuture<'static, Result<ReplicaResponse, ReplicaFailure>> {
         let local = self.local.clone();
         Box::pin(async move {
             let outcome = match request {
-                ReplicaRequest::Write(mutation) | ReplicaRequest::ReadRepair(mutation) | ReplicaRequest::Hint(mutation) => {
-                    local.apply(Rc::unwrap_or_clone(mutation)).await.map(|()| ReplicaResponse::Done)
+                ReplicaRequest::Write(mutation)
+                | ReplicaRequest::ReadRepair(mutation)
+                | ReplicaRequest::Hint(mutation) => local
+                    .apply(Rc::unwrap_or_clone(mutation))
+                    .await
+                    .map(|()| ReplicaResponse::Done),
+                ReplicaRequest::Read(command) => local
+                    .read(Rc::unwrap_or_clone(command))
+                    .await
+                    .map(ReplicaResponse::Data),
+                ReplicaRequest::Digest(command) => {
+                    local.read((*command).clone()).await.map(|partitions| {
+                        ReplicaResponse::Digest(helenus_rows::digest::of_response(
+                            &command,
+                            &partitions,
+                        ))
+                    })
                 }
-                ReplicaRequest::Read(command) => {
-                    local.read(Rc::unwrap_or_clone(command)).await.map(ReplicaResponse::Data)
-                }
-                ReplicaRequest::Digest(command) => local.read((*command).clone()).await.map(|partitions| {
-                    ReplicaResponse::Digest(helenus_rows::digest::of_response(&command, &partitions))
-                }),
             };
             outcome.map_err(|error| {
                 tracing::debug!(%error, "a local replica failed");
@@ -129,7 +151,8 @@ fn parse_read(answer: &Received, command: &ReadCommand) -> Result<ReplicaRespons
 
 fn failure_of(answer: &Received) -> Option<ReplicaFailure> {
     (answer.message.header.verb == Verb::FailureRsp).then(|| {
-        let code = helenus_internode::payload::FailureReason::decode(answer.message.payload.clone());
+        let code =
+            helenus_internode::payload::FailureReason::decode(answer.message.payload.clone());
         ReplicaFailure(code.map_or(FailureReason::Unknown, reason))
     })
 }
@@ -150,7 +173,11 @@ impl Replicas for NodeReplicas {
             return ReplicaSet::default();
         };
         let placement = map.at(token);
-        let mut natural: Vec<Replica> = placement.natural.iter().map(|endpoint| self.replica(*endpoint)).collect();
+        let mut natural: Vec<Replica> = placement
+            .natural
+            .iter()
+            .map(|endpoint| self.replica(*endpoint))
+            .collect();
         let near = |replica: &Replica| {
             if replica.endpoint == cluster.me {
                 0
@@ -161,7 +188,11 @@ impl Replicas for NodeReplicas {
             }
         };
         natural.sort_by_key(near);
-        let pending = placement.pending.iter().map(|endpoint| self.replica(*endpoint)).collect();
+        let pending = placement
+            .pending
+            .iter()
+            .map(|endpoint| self.replica(*endpoint))
+            .collect();
         ReplicaSet { natural, pending }
     }
 
@@ -176,7 +207,11 @@ impl Replicas for NodeReplicas {
     fn replication_factors(&self, keyspace: &Keyspace) -> Vec<(Arc<str>, usize)> {
         let cluster = self.cluster.load();
         match cluster.ring.replicas(&keyspace.replication) {
-            Ok(map) => map.factors.iter().map(|(name, factor)| (Arc::clone(name), *factor)).collect(),
+            Ok(map) => map
+                .factors
+                .iter()
+                .map(|(name, factor)| (Arc::clone(name), *factor))
+                .collect(),
             Err(_) => Vec::new(),
         }
     }
@@ -191,28 +226,49 @@ impl Replicas for NodeReplicas {
             return self.ask_self(request);
         }
         let (verb, payload, command) = match request {
-            ReplicaRequest::Write(mutation) => (Verb::MutationReq, mutation_payload(mutation), None),
-            ReplicaRequest::ReadRepair(mutation) => (Verb::ReadRepairReq, mutation_payload(mutation), None),
+            ReplicaRequest::Write(mutation) => {
+                (Verb::MutationReq, mutation_payload(mutation), None)
+            }
+            ReplicaRequest::ReadRepair(mutation) => {
+                (Verb::ReadRepairReq, mutation_payload(mutation), None)
+            }
             ReplicaRequest::Hint(mutation) => (Verb::MutationReq, mutation_payload(mutation), None),
-            ReplicaRequest::Read(command) => (verb_of(&command), read_payload(Rc::clone(&command), false), Some(command)),
-            ReplicaRequest::Digest(command) => (verb_of(&command), read_payload(Rc::clone(&command), true), Some(command)),
+            ReplicaRequest::Read(command) => (
+                verb_of(&command),
+                read_payload(Rc::clone(&command), false),
+                Some(command),
+            ),
+            ReplicaRequest::Digest(command) => (
+                verb_of(&command),
+                read_payload(Rc::clone(&command), true),
+                Some(command),
+            ),
         };
         let answer = self.messaging.request(to.endpoint, verb, timeout, payload);
         Box::pin(async move {
-            let answer = answer.await.map_err(|failed| ReplicaFailure(reason(failed)))?;
+            let answer = answer
+                .await
+                .map_err(|failed| ReplicaFailure(reason(failed)))?;
             if let Some(failure) = failure_of(&answer) {
                 return Err(failure);
             }
-            command.map_or(Ok(ReplicaResponse::Done), |command| parse_read(&answer, &command))
+            command.map_or(Ok(ReplicaResponse::Done), |command| {
+                parse_read(&answer, &command)
+            })
         })
     }
 
     fn hint(&self, to: &Replica, mutation: &Rc<Mutation>) -> bool {
-        let Some(host) = to.host_id.filter(|_| self.hinted_handoff && to.endpoint != self.me()) else {
+        let Some(host) = to
+            .host_id
+            .filter(|_| self.hinted_handoff && to.endpoint != self.me())
+        else {
             return false;
         };
         let hint = Hint::new((**mutation).clone(), self.messaging.now_ms());
-        self.control.try_send(ControlMessage::Hint(host, hint)).is_ok()
+        self.control
+            .try_send(ControlMessage::Hint(host, hint))
+            .is_ok()
     }
 }
 

@@ -2,17 +2,20 @@
 
 use crate::shards::LocalData;
 use anyhow::{Context, Result};
-use helenus_cql::schema_rows::{SchemaPartitions as SchemaRows, all_rows, keyspaces_of, schema_version};
-use helenus_rows::{
-    ClusteringFilter, ColumnFilter, DataLimits, DataRange, Mutation, ReadCommand, ReadKind, RowFilter,
+use helenus_cql::schema_rows::{
+    SchemaPartitions as SchemaRows, all_rows, keyspaces_of, schema_version,
 };
-use helenus_schema::system::{LOCAL_KEYSPACES, REPLICATED_KEYSPACES, SCHEMA_TABLES, is_virtual_keyspace, system_keyspaces};
+use helenus_rows::{
+    ClusteringFilter, ColumnFilter, DataLimits, DataRange, Mutation, ReadCommand, ReadKind,
+    RowFilter,
+};
+use helenus_schema::system::{
+    LOCAL_KEYSPACES, REPLICATED_KEYSPACES, SCHEMA_TABLES, is_virtual_keyspace, system_keyspaces,
+};
 use helenus_schema::{Keyspace, Schema, TableMetadata};
 use helenus_storage::Engine;
 use std::sync::Arc;
 use uuid::Uuid;
-
-
 
 /// The keyspaces that are not stored as rows: local and virtual ones.
 pub(crate) fn system_schema() -> Schema {
@@ -25,7 +28,9 @@ pub(crate) fn system_schema() -> Schema {
 /// A schema of the system's own tables only, with the ids that they have in `schema`: for decoding
 /// changes of the schema itself.
 pub(crate) fn system_only(schema: &Schema) -> Schema {
-    let fixed = schema.keyspaces().filter(|keyspace| keyspace.is_local_system());
+    let fixed = schema
+        .keyspaces()
+        .filter(|keyspace| keyspace.is_local_system());
     Schema::new(fixed.cloned(), Uuid::nil())
 }
 
@@ -33,7 +38,9 @@ fn read_all(table: &Arc<TableMetadata>, now_in_seconds: i64) -> ReadCommand {
     ReadCommand {
         table: Arc::clone(table),
         now_in_seconds,
-        columns: ColumnFilter::All { queried: Vec::new() },
+        columns: ColumnFilter::All {
+            queried: Vec::new(),
+        },
         row_filter: RowFilter::default(),
         limits: DataLimits::NONE,
         kind: ReadKind::Range(DataRange::all(ClusteringFilter::all())),
@@ -41,22 +48,32 @@ fn read_all(table: &Arc<TableMetadata>, now_in_seconds: i64) -> ReadCommand {
 }
 
 fn tables(schema: &Schema) -> impl Iterator<Item = &Arc<TableMetadata>> {
-    SCHEMA_TABLES.iter().filter_map(|name| schema.table("system_schema", name))
+    SCHEMA_TABLES
+        .iter()
+        .filter_map(|name| schema.table("system_schema", name))
 }
 
 /// The schema that the rows say, over the fixed keyspaces of `base`; tables that `base` has keep
 /// their column ids.
 fn schema_of(rows: &SchemaRows, base: &Schema, now_in_seconds: i64) -> Result<Schema> {
-    let loaded = keyspaces_of(base, rows, now_in_seconds).context("understand the stored schema")?;
+    let loaded =
+        keyspaces_of(base, rows, now_in_seconds).context("understand the stored schema")?;
     let version = schema_version(base, rows, now_in_seconds);
-    let mut keyspaces: Vec<Arc<Keyspace>> =
-        base.keyspaces().filter(|keyspace| is_fixed(&keyspace.name)).cloned().collect();
+    let mut keyspaces: Vec<Arc<Keyspace>> = base
+        .keyspaces()
+        .filter(|keyspace| is_fixed(&keyspace.name))
+        .cloned()
+        .collect();
     for mut keyspace in loaded {
         for table in keyspace.tables.values_mut() {
             if let Some(known) = base.table_by_id(table.id) {
                 let renewed = table.with_ids_of(known);
                 // unchanged tables stay the same object, so that nobody takes them for changed
-                *table = if renewed == **known { Arc::clone(known) } else { Arc::new(renewed) };
+                *table = if renewed == **known {
+                    Arc::clone(known)
+                } else {
+                    Arc::new(renewed)
+                };
             }
         }
         keyspaces.push(Arc::new(keyspace));
@@ -72,19 +89,28 @@ fn is_fixed(name: &str) -> bool {
 pub(crate) async fn load(local: &LocalData, base: &Schema, now_in_seconds: i64) -> Result<Schema> {
     let mut rows = SchemaRows::new();
     for table in tables(base) {
-        let partitions = local.read(read_all(table, now_in_seconds)).await.context("read the stored schema")?;
+        let partitions = local
+            .read(read_all(table, now_in_seconds))
+            .await
+            .context("read the stored schema")?;
         rows.insert(table.name.clone(), partitions);
     }
     schema_of(&rows, base, now_in_seconds)
 }
 
 /// Reads the schema from engines before their threads exist.
-pub(crate) fn load_from_engines(engines: &mut [Engine], base: &Schema, now_in_seconds: i64) -> Result<Schema> {
+pub(crate) fn load_from_engines(
+    engines: &mut [Engine],
+    base: &Schema,
+    now_in_seconds: i64,
+) -> Result<Schema> {
     let mut rows = SchemaRows::new();
     for table in tables(base) {
         let mut partitions = Vec::new();
         for engine in engines.iter_mut() {
-            let outcome = engine.read(&read_all(table, now_in_seconds)).context("read the stored schema")?;
+            let outcome = engine
+                .read(&read_all(table, now_in_seconds))
+                .context("read the stored schema")?;
             partitions.extend(outcome.partitions);
         }
         rows.insert(table.name.clone(), partitions);
@@ -93,13 +119,25 @@ pub(crate) fn load_from_engines(engines: &mut [Engine], base: &Schema, now_in_se
 }
 
 /// Every row of `system_schema` about replicated keyspaces, as mutations for a peer.
-pub(crate) async fn rows(local: &LocalData, schema: &Schema, now_in_seconds: i64) -> Result<Vec<Mutation>> {
+pub(crate) async fn rows(
+    local: &LocalData,
+    schema: &Schema,
+    now_in_seconds: i64,
+) -> Result<Vec<Mutation>> {
     let mut mutations = Vec::new();
     for table in tables(schema) {
-        let partitions = local.read(read_all(table, now_in_seconds)).await.context("read the stored schema")?;
-        let shared = partitions.into_iter().filter(|partition| !is_local_key(&partition.key.key));
+        let partitions = local
+            .read(read_all(table, now_in_seconds))
+            .await
+            .context("read the stored schema")?;
+        let shared = partitions
+            .into_iter()
+            .filter(|partition| !is_local_key(&partition.key.key));
         mutations.extend(shared.map(|partition| {
-            Mutation::of(helenus_rows::PartitionUpdate { table: Arc::clone(table), partition })
+            Mutation::of(helenus_rows::PartitionUpdate {
+                table: Arc::clone(table),
+                partition,
+            })
         }));
     }
     Ok(mutations)
@@ -117,7 +155,13 @@ pub(crate) fn local_rows(schema: &Schema, now_micros: i64) -> Result<Vec<Mutatio
         .iter()
         .filter_map(|name| schema.keyspace(name))
         .map(|keyspace| {
-            all_rows(keyspace, schema, now_micros, now_micros.div_euclid(1_000_000)).context("describe the system keyspaces")
+            all_rows(
+                keyspace,
+                schema,
+                now_micros,
+                now_micros.div_euclid(1_000_000),
+            )
+            .context("describe the system keyspaces")
         })
         .collect()
 }
@@ -129,6 +173,8 @@ pub(crate) fn missing_distributed(schema: &Schema, now_in_seconds: i64) -> Resul
         .into_iter()
         .filter(|keyspace| REPLICATED_KEYSPACES.contains(&keyspace.name.as_str()))
         .filter(|keyspace| schema.keyspace(&keyspace.name).is_none())
-        .map(|keyspace| all_rows(&keyspace, schema, 0, now_in_seconds).context("write a system keyspace"))
+        .map(|keyspace| {
+            all_rows(&keyspace, schema, 0, now_in_seconds).context("write a system keyspace")
+        })
         .collect()
 }

@@ -145,9 +145,13 @@ impl Settings {
             }
         }
         for entry in overrides {
-            let (key, value) =
-                entry.split_once('=').ok_or_else(|| anyhow!("--set takes key=value, not '{entry}'"))?;
-            values.insert(Value::String(key.trim().to_owned()), parse_scalar(value.trim()));
+            let (key, value) = entry
+                .split_once('=')
+                .ok_or_else(|| anyhow!("--set takes key=value, not '{entry}'"))?;
+            values.insert(
+                Value::String(key.trim().to_owned()),
+                parse_scalar(value.trim()),
+            );
         }
         Self::of(&Values(values), file)
     }
@@ -161,8 +165,12 @@ impl Settings {
         {
             bail!("partitioner: only Murmur3Partitioner is supported, not '{partitioner}'");
         }
-        let listen_address = values.address("listen_address")?.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let broadcast_address = values.address("broadcast_address")?.unwrap_or(listen_address);
+        let listen_address = values
+            .address("listen_address")?
+            .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let broadcast_address = values
+            .address("broadcast_address")?
+            .unwrap_or(listen_address);
         let rpc_address = values.address("rpc_address")?.unwrap_or(listen_address);
         let broadcast_rpc_address = match values.address("broadcast_rpc_address")? {
             Some(address) => address,
@@ -171,14 +179,29 @@ impl Settings {
         };
         let storage_port = values.number("storage_port", 7000)?;
         let base = values.paths("data_file_directories")?;
-        let data_directories = if base.is_empty() { vec![PathBuf::from("/var/lib/helenus/data")] } else { base };
-        let beside = |name: &str| data_directories[0].parent().unwrap_or(Path::new("/")).join(name);
+        let data_directories = if base.is_empty() {
+            vec![PathBuf::from("/var/lib/helenus/data")]
+        } else {
+            base
+        };
+        let beside = |name: &str| {
+            data_directories[0]
+                .parent()
+                .unwrap_or(Path::new("/"))
+                .join(name)
+        };
         let path = |key: &str, name: &str| -> Result<PathBuf> {
-            Ok(values.text(key)?.map_or_else(|| beside(name), PathBuf::from))
+            Ok(values
+                .text(key)?
+                .map_or_else(|| beside(name), PathBuf::from))
         };
         Ok(Self {
-            cluster_name: values.text("cluster_name")?.unwrap_or_else(|| "Test Cluster".into()),
-            node_name: values.text("node_name")?.unwrap_or_else(|| broadcast_address.to_string()),
+            cluster_name: values
+                .text("cluster_name")?
+                .unwrap_or_else(|| "Test Cluster".into()),
+            node_name: values
+                .text("node_name")?
+                .unwrap_or_else(|| broadcast_address.to_string()),
             num_tokens: values.number("num_tokens", 16)?,
             initial_tokens: values.tokens()?,
             data_center: place.data_center,
@@ -202,9 +225,12 @@ impl Settings {
             commitlog_mode: values.commitlog_mode()?,
             commitlog_segment_bytes: values.bytes("commitlog_segment_size", 32 << 20)?,
             commitlog_total_bytes: values.bytes("commitlog_total_space", 1 << 30)?,
-            read_request_timeout: values.duration("read_request_timeout", Duration::from_secs(5))?,
-            range_request_timeout: values.duration("range_request_timeout", Duration::from_secs(10))?,
-            write_request_timeout: values.duration("write_request_timeout", Duration::from_secs(2))?,
+            read_request_timeout: values
+                .duration("read_request_timeout", Duration::from_secs(5))?,
+            range_request_timeout: values
+                .duration("range_request_timeout", Duration::from_secs(10))?,
+            write_request_timeout: values
+                .duration("write_request_timeout", Duration::from_secs(2))?,
             request_timeout: values.duration("request_timeout", Duration::from_secs(10))?,
             hinted_handoff: values.boolean("hinted_handoff_enabled", true)?,
             max_hint_window: values.duration("max_hint_window", Duration::from_secs(3 * 3600))?,
@@ -241,10 +267,14 @@ fn parse_scalar(text: &str) -> Value {
     serde_yaml_ng::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
-#[expect(clippy::disallowed_methods, reason = "the settings are read before any seam exists")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the settings are read before any seam exists"
+)]
 fn read_text(path: &Path) -> Result<String> {
     let mut text = String::new();
-    let mut file = std::fs::File::open(path).with_context(|| format!("open settings file {}", path.display()))?;
+    let mut file = std::fs::File::open(path)
+        .with_context(|| format!("open settings file {}", path.display()))?;
     std::io::Read::read_to_string(&mut file, &mut text)
         .with_context(|| format!("read settings file {}", path.display()))?;
     Ok(text)
@@ -252,10 +282,15 @@ fn read_text(path: &Path) -> Result<String> {
 
 fn read_file(path: &Path) -> Result<Mapping> {
     let text = read_text(path)?;
-    match serde_yaml_ng::from_str(&text).with_context(|| format!("parse settings file {}", path.display()))? {
+    match serde_yaml_ng::from_str(&text)
+        .with_context(|| format!("parse settings file {}", path.display()))?
+    {
         Value::Mapping(mapping) => Ok(mapping),
         Value::Null => Ok(Mapping::new()),
-        _ => bail!("settings file {} is not a map of names to values", path.display()),
+        _ => bail!(
+            "settings file {} is not a map of names to values",
+            path.display()
+        ),
     }
 }
 
@@ -290,13 +325,17 @@ impl Values {
     fn check_names(&self) -> Result<Vec<String>> {
         let mut without_effect = Vec::new();
         for key in self.0.keys() {
-            let name = key.as_str().ok_or_else(|| anyhow!("settings have a name that is not text: {key:?}"))?;
+            let name = key
+                .as_str()
+                .ok_or_else(|| anyhow!("settings have a name that is not text: {key:?}"))?;
             let current = units::current_name(name);
             if OWN_NAMES.contains(&name) || USED_NAMES.contains(&current) {
                 continue;
             }
             if !names::NAMES.contains(&current) {
-                bail!("unknown setting '{name}': Cassandra 5.0 has none of this name; correct or remove it");
+                bail!(
+                    "unknown setting '{name}': Cassandra 5.0 has none of this name; correct or remove it"
+                );
             }
             without_effect.push(name.to_owned());
         }
@@ -306,9 +345,16 @@ impl Values {
 
     /// What would protect the node in Cassandra and is not there yet must not be taken for granted.
     fn refuse_unserved_security(&self) -> Result<()> {
-        for key in ["authenticator", "authorizer", "network_authorizer", "cidr_authorizer", "internode_authenticator"] {
+        for key in [
+            "authenticator",
+            "authorizer",
+            "network_authorizer",
+            "cidr_authorizer",
+            "internode_authenticator",
+        ] {
             let value = self.get(key);
-            let class = value.and_then(|value| value.as_str().or_else(|| value.get("class_name")?.as_str()));
+            let class = value
+                .and_then(|value| value.as_str().or_else(|| value.get("class_name")?.as_str()));
             let short = class.map(|class| class.rsplit('.').next().unwrap_or(class));
             if let Some(name) = short.filter(|name| !name.starts_with("AllowAll")) {
                 bail!(
@@ -320,18 +366,31 @@ impl Values {
         let is_on = |key: &str, switch: &str, off: &[&str]| {
             let value = self.get(key).and_then(|options| options.get(switch));
             let text = value.and_then(|value| {
-                value.as_bool().map(|on| on.to_string()).or_else(|| value.as_str().map(str::to_owned))
+                value
+                    .as_bool()
+                    .map(|on| on.to_string())
+                    .or_else(|| value.as_str().map(str::to_owned))
             });
             text.is_some_and(|text| !off.contains(&text.as_str()))
         };
         for (key, switch, off) in [
             ("client_encryption_options", "enabled", &["false"][..]),
-            ("server_encryption_options", "internode_encryption", &["none"][..]),
-            ("transparent_data_encryption_options", "enabled", &["false"][..]),
+            (
+                "server_encryption_options",
+                "internode_encryption",
+                &["none"][..],
+            ),
+            (
+                "transparent_data_encryption_options",
+                "enabled",
+                &["false"][..],
+            ),
             ("audit_logging_options", "enabled", &["false"][..]),
         ] {
             if is_on(key, switch, off) {
-                bail!("{key}.{switch}: not supported yet by this version; the node does not start rather than go without it");
+                bail!(
+                    "{key}.{switch}: not supported yet by this version; the node does not start rather than go without it"
+                );
             }
         }
         Ok(())
@@ -339,17 +398,28 @@ impl Values {
 
     /// Data center and rack: our own settings, else what the snitch says.
     fn place(&self, file: Option<&Path>) -> Result<Place> {
-        let snitch = self.text("endpoint_snitch")?.unwrap_or_else(|| "SimpleSnitch".into());
+        let snitch = self
+            .text("endpoint_snitch")?
+            .unwrap_or_else(|| "SimpleSnitch".into());
         let (data_center, rack) = (self.text("data_center")?, self.text("rack")?);
         let place = |dc: Option<String>, in_rack: Option<String>| Place {
-            data_center: data_center.clone().or(dc).unwrap_or_else(|| "datacenter1".into()),
+            data_center: data_center
+                .clone()
+                .or(dc)
+                .unwrap_or_else(|| "datacenter1".into()),
             rack: rack.clone().or(in_rack).unwrap_or_else(|| "rack1".into()),
         };
         match snitch.rsplit('.').next().unwrap_or(&snitch) {
             "SimpleSnitch" => Ok(place(None, None)),
             "GossipingPropertyFileSnitch" => {
-                let beside = file.and_then(Path::parent).map(|folder| folder.join("cassandra-rackdc.properties"));
-                let found = beside.as_deref().filter(|path| path.exists()).map(read_properties).transpose()?;
+                let beside = file
+                    .and_then(Path::parent)
+                    .map(|folder| folder.join("cassandra-rackdc.properties"));
+                let found = beside
+                    .as_deref()
+                    .filter(|path| path.exists())
+                    .map(read_properties)
+                    .transpose()?;
                 let (dc, in_rack) = found.unwrap_or_default();
                 Ok(place(dc, in_rack))
             }
@@ -377,7 +447,10 @@ impl Values {
     {
         match self.text(key)? {
             None => Ok(default),
-            Some(text) => text.trim().parse().map_err(|error| anyhow!("{key}: '{text}' is not valid: {error}")),
+            Some(text) => text
+                .trim()
+                .parse()
+                .map_err(|error| anyhow!("{key}: '{text}' is not valid: {error}")),
         }
     }
 
@@ -388,13 +461,18 @@ impl Values {
     fn uuid(&self, key: &str) -> Result<Option<Uuid>> {
         match self.text(key)?.filter(|text| !text.is_empty()) {
             None => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(|_| anyhow!("{key}: '{text}' is not a UUID")),
+            Some(text) => text
+                .parse()
+                .map(Some)
+                .map_err(|_| anyhow!("{key}: '{text}' is not a UUID")),
         }
     }
 
     fn duration(&self, key: &str, default: Duration) -> Result<Duration> {
         if let Some(old) = units::old_millisecond_name(key).and_then(|old| self.get(&old)) {
-            let text = old.as_u64().ok_or_else(|| anyhow!("{key}_in_ms: a count of milliseconds is expected"))?;
+            let text = old
+                .as_u64()
+                .ok_or_else(|| anyhow!("{key}_in_ms: a count of milliseconds is expected"))?;
             return Ok(Duration::from_millis(text));
         }
         match self.text(key)? {
@@ -414,7 +492,10 @@ impl Values {
         match self.text(key)?.filter(|text| !text.is_empty()) {
             None => Ok(None),
             Some(text) if text == "localhost" => Ok(Some(IpAddr::V4(Ipv4Addr::LOCALHOST))),
-            Some(text) => text.parse().map(Some).map_err(|_| anyhow!("{key}: '{text}' is not an IP address")),
+            Some(text) => text
+                .parse()
+                .map(Some)
+                .map_err(|_| anyhow!("{key}: '{text}' is not an IP address")),
         }
     }
 
@@ -426,7 +507,10 @@ impl Values {
         {
             return Ok(address);
         }
-        Ok(SocketAddr::new(self.address("http_address")?.unwrap_or(listen), port))
+        Ok(SocketAddr::new(
+            self.address("http_address")?.unwrap_or(listen),
+            port,
+        ))
     }
 
     fn paths(&self, key: &str) -> Result<Vec<PathBuf>> {
@@ -434,7 +518,12 @@ impl Values {
             None => Ok(Vec::new()),
             Some(Value::Sequence(entries)) => entries
                 .iter()
-                .map(|entry| entry.as_str().map(PathBuf::from).ok_or_else(|| anyhow!("{key}: a list of paths is expected")))
+                .map(|entry| {
+                    entry
+                        .as_str()
+                        .map(PathBuf::from)
+                        .ok_or_else(|| anyhow!("{key}: a list of paths is expected"))
+                })
                 .collect(),
             Some(Value::String(path)) => Ok(vec![PathBuf::from(path)]),
             Some(_) => bail!("{key}: a list of paths is expected"),
@@ -446,7 +535,12 @@ impl Values {
             return Ok(Vec::new());
         };
         text.split(',')
-            .map(|token| token.trim().parse().map_err(|_| anyhow!("initial_token: '{token}' is not a token")))
+            .map(|token| {
+                token
+                    .trim()
+                    .parse()
+                    .map_err(|_| anyhow!("initial_token: '{token}' is not a token"))
+            })
             .collect()
     }
 
@@ -468,23 +562,36 @@ impl Values {
         let Some(value) = self.get("seed_provider") else {
             return Ok(SeedSource::Static(vec![SocketAddr::new(listen, port)]));
         };
-        let entry = value.as_sequence().and_then(|list| list.first()).unwrap_or(value);
+        let entry = value
+            .as_sequence()
+            .and_then(|list| list.first())
+            .unwrap_or(value);
         let parameter = |name: &str| {
             let parameters = entry.get("parameters")?;
-            let map = parameters.as_sequence().and_then(|list| list.first()).unwrap_or(parameters);
+            let map = parameters
+                .as_sequence()
+                .and_then(|list| list.first())
+                .unwrap_or(parameters);
             map.get(name)?.as_str().map(str::to_owned)
         };
-        let class = entry.get("class_name").and_then(Value::as_str).unwrap_or("SimpleSeedProvider");
+        let class = entry
+            .get("class_name")
+            .and_then(Value::as_str)
+            .unwrap_or("SimpleSeedProvider");
         match class.rsplit('.').next().unwrap_or(class) {
             "SimpleSeedProvider" => {
-                let list = parameter("seeds").ok_or_else(|| anyhow!("seed_provider: parameter 'seeds' is missing"))?;
+                let list = parameter("seeds")
+                    .ok_or_else(|| anyhow!("seed_provider: parameter 'seeds' is missing"))?;
                 parse_seeds(&list, port).map(SeedSource::Static)
             }
             "HttpSeedProvider" => {
-                let url = parameter("url").ok_or_else(|| anyhow!("seed_provider: parameter 'url' is missing"))?;
+                let url = parameter("url")
+                    .ok_or_else(|| anyhow!("seed_provider: parameter 'url' is missing"))?;
                 Ok(SeedSource::Http(url))
             }
-            other => bail!("seed_provider: '{other}' is not supported: use SimpleSeedProvider or HttpSeedProvider"),
+            other => bail!(
+                "seed_provider: '{other}' is not supported: use SimpleSeedProvider or HttpSeedProvider"
+            ),
         }
     }
 }
@@ -495,9 +602,16 @@ pub(crate) fn parse_seeds(list: &str, port: u16) -> Result<Vec<SocketAddr>> {
         .map(str::trim)
         .filter(|seed| !seed.is_empty())
         .map(|seed| {
-            let seed = if seed == "localhost" { "127.0.0.1" } else { seed };
+            let seed = if seed == "localhost" {
+                "127.0.0.1"
+            } else {
+                seed
+            };
             seed.parse::<SocketAddr>()
-                .or_else(|_| seed.parse::<IpAddr>().map(|address| SocketAddr::new(address, port)))
+                .or_else(|_| {
+                    seed.parse::<IpAddr>()
+                        .map(|address| SocketAddr::new(address, port))
+                })
                 .map_err(|_| anyhow!("seeds: '{seed}' is not an address, with or without a port"))
         })
         .collect()
@@ -510,7 +624,9 @@ mod tests {
     fn load(text: &str, environment: &[(&str, &str)], overrides: &[&str]) -> Result<Settings> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        let environment = environment
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
         let overrides: Vec<String> = overrides.iter().map(|o| (*o).to_owned()).collect();
         Settings::load(Some(file.path()), environment, &overrides)
     }
@@ -519,19 +635,38 @@ mod tests {
     fn later_sources_win() {
         let settings = load(
             "cluster_name: a\nnum_tokens: 4\nread_request_timeout: 3s\nlisten_address: 127.0.0.9",
-            &[("HELENUS_CLUSTER_NAME", "b"), ("HELENUS_DC", "east"), ("HELENUS_SEEDS_PORT", "ignored")],
+            &[
+                ("HELENUS_CLUSTER_NAME", "b"),
+                ("HELENUS_DC", "east"),
+                ("HELENUS_SEEDS_PORT", "ignored"),
+            ],
             &["num_tokens=8"],
         )
         .unwrap();
-        assert_eq!((settings.cluster_name.as_str(), settings.num_tokens, settings.data_center.as_str()), ("b", 8, "east"));
+        assert_eq!(
+            (
+                settings.cluster_name.as_str(),
+                settings.num_tokens,
+                settings.data_center.as_str()
+            ),
+            ("b", 8, "east")
+        );
         assert_eq!(settings.read_request_timeout, Duration::from_secs(3));
         assert_eq!(settings.broadcast_rpc_address, settings.listen_address);
     }
 
     #[test]
     fn names_of_cassandra_are_accepted_and_misspelt_ones_refused() {
-        let settings = load("concurrent_writes: 128\nmemtable_allocation_type: heap_buffers", &[], &[]).unwrap();
-        assert_eq!(settings.without_effect, ["concurrent_writes", "memtable_allocation_type"]);
+        let settings = load(
+            "concurrent_writes: 128\nmemtable_allocation_type: heap_buffers",
+            &[],
+            &[],
+        )
+        .unwrap();
+        assert_eq!(
+            settings.without_effect,
+            ["concurrent_writes", "memtable_allocation_type"]
+        );
         let error = load("cluster_nam: x", &[], &[]).unwrap_err().to_string();
         assert!(error.contains("unknown setting 'cluster_nam'"), "{error}");
     }
@@ -556,15 +691,25 @@ mod tests {
         let list = "seed_provider:\n- class_name: org.apache.cassandra.locator.SimpleSeedProvider\n  parameters:\n  - seeds: \"127.0.0.1, 127.0.0.2:7100\"";
         assert_eq!(
             load(list, &[], &[]).unwrap().seeds,
-            SeedSource::Static(vec!["127.0.0.1:7000".parse().unwrap(), "127.0.0.2:7100".parse().unwrap()])
+            SeedSource::Static(vec![
+                "127.0.0.1:7000".parse().unwrap(),
+                "127.0.0.2:7100".parse().unwrap()
+            ])
         );
-        let service = load(list, &[("HELENUS_SEED_URL", "http://seeds/v1/seeds")], &[]).unwrap().seeds;
+        let service = load(list, &[("HELENUS_SEED_URL", "http://seeds/v1/seeds")], &[])
+            .unwrap()
+            .seeds;
         assert_eq!(service, SeedSource::Http("http://seeds/v1/seeds".into()));
     }
 
     #[test]
     fn old_names_with_units_are_understood() {
-        let settings = load("read_request_timeout_in_ms: 7000\ncommitlog_segment_size_in_mb: 16", &[], &[]).unwrap();
+        let settings = load(
+            "read_request_timeout_in_ms: 7000\ncommitlog_segment_size_in_mb: 16",
+            &[],
+            &[],
+        )
+        .unwrap();
         assert_eq!(settings.read_request_timeout, Duration::from_secs(7));
     }
 }

@@ -43,7 +43,12 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    pub(crate) fn new(index: usize, engine: Engine, disk: Arc<dyn Disk>, sync_first: bool) -> Rc<Self> {
+    pub(crate) fn new(
+        index: usize,
+        engine: Engine,
+        disk: Arc<dyn Disk>,
+        sync_first: bool,
+    ) -> Rc<Self> {
         Rc::new(Self {
             index,
             engine: RefCell::new(engine),
@@ -71,14 +76,24 @@ impl Shard {
     /// Applies a write; it survives a killed process (or more, by the sync mode) when this returns.
     pub(crate) async fn apply(&self, mutation: &Mutation) -> Result<(), LocalError> {
         if self.drained.get() {
-            return Err(LocalError::Refused("the node is drained".into(), FailureReason::Unknown));
+            return Err(LocalError::Refused(
+                "the node is drained".into(),
+                FailureReason::Unknown,
+            ));
         }
         let applied = self.engine.borrow_mut().apply(mutation)?;
-        let Some(position) = applied.position else { return Ok(()) };
+        let Some(position) = applied.position else {
+            return Ok(());
+        };
         let (done, waiting) = oneshot::channel();
         self.unwritten.borrow_mut().push(Waiter { position, done });
         self.log_wanted.notify_one();
-        waiting.await.unwrap_or_else(|_| Err(LocalError::Refused("the shard ended".into(), FailureReason::Unknown)))
+        waiting.await.unwrap_or_else(|_| {
+            Err(LocalError::Refused(
+                "the shard ended".into(),
+                FailureReason::Unknown,
+            ))
+        })
     }
 
     pub(crate) fn read(&self, command: &ReadCommand) -> Result<Vec<Partition>, LocalError> {
@@ -115,7 +130,9 @@ impl Shard {
         let before = {
             let mut engine = self.engine.borrow_mut();
             match tables {
-                Some(tables) => tables.into_iter().for_each(|table| engine.request_flush(table)),
+                Some(tables) => tables
+                    .into_iter()
+                    .for_each(|table| engine.request_flush(table)),
                 None => engine.request_flush_all(),
             }
             engine.metrics().flush_failures
@@ -152,7 +169,13 @@ impl Shard {
             match written {
                 Err(error) => {
                     tracing::error!(shard = self.index, %error, "the commit log cannot be written: writes fail");
-                    finish(waiters, &Err(LocalError::Refused(error.to_string(), FailureReason::Unknown)));
+                    finish(
+                        waiters,
+                        &Err(LocalError::Refused(
+                            error.to_string(),
+                            FailureReason::Unknown,
+                        )),
+                    );
                 }
                 Ok(()) if self.sync_first => self.unsynced.borrow_mut().extend(waiters),
                 Ok(()) => finish(waiters, &Ok(())),
@@ -168,24 +191,40 @@ impl Shard {
             tokio::time::sleep(pause).await;
             let task = {
                 let mut engine = self.engine.borrow_mut();
-                if engine.is_sync_due() { engine.start_sync() } else { None }
+                if engine.is_sync_due() {
+                    engine.start_sync()
+                } else {
+                    None
+                }
             };
             let Some(task) = task else { continue };
             let disk = Arc::clone(&self.disk);
             let Ok(done) = tokio::task::spawn_blocking(move || task.run(&*disk)).await else {
-                tracing::error!(shard = self.index, "the thread that syncs the commit log failed");
+                tracing::error!(
+                    shard = self.index,
+                    "the thread that syncs the commit log failed"
+                );
                 continue;
             };
             match self.engine.borrow_mut().complete_sync(done) {
                 Ok(position) => {
                     let mut unsynced = self.unsynced.borrow_mut();
-                    let later = unsynced.iter().position(|waiter| waiter.position > position).unwrap_or(unsynced.len());
+                    let later = unsynced
+                        .iter()
+                        .position(|waiter| waiter.position > position)
+                        .unwrap_or(unsynced.len());
                     finish(unsynced.drain(..later).collect(), &Ok(()));
                 }
                 Err(error) => {
                     tracing::error!(shard = self.index, %error, "the commit log cannot be synced");
                     let waiters = std::mem::take(&mut *self.unsynced.borrow_mut());
-                    finish(waiters, &Err(LocalError::Refused(error.to_string(), FailureReason::Unknown)));
+                    finish(
+                        waiters,
+                        &Err(LocalError::Refused(
+                            error.to_string(),
+                            FailureReason::Unknown,
+                        )),
+                    );
                 }
             }
         }
@@ -200,7 +239,9 @@ impl Shard {
                     tokio::task::spawn_local(async move {
                         match tokio::task::spawn_blocking(move || task.run(&disk)).await {
                             Ok(output) => shard.engine.borrow_mut().complete(output),
-                            Err(error) => tracing::error!(shard = shard.index, %error, "background work failed"),
+                            Err(error) => {
+                                tracing::error!(shard = shard.index, %error, "background work failed")
+                            }
                         }
                         shard.work_wanted.notify_one();
                     });
@@ -229,7 +270,10 @@ pub(crate) struct Stamps {
 
 impl Stamps {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, last: Cell::new(0) }
+        Self {
+            clock,
+            last: Cell::new(0),
+        }
     }
 
     /// Microseconds since 1970, greater than ever before.

@@ -41,9 +41,14 @@ pub(crate) struct Shared {
 
 /// A listener that several threads may have on one address; the kernel spreads connections.
 pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener> {
-    let domain = if address.is_ipv4() { socket2::Domain::IPV4 } else { socket2::Domain::IPV6 };
+    let domain = if address.is_ipv4() {
+        socket2::Domain::IPV4
+    } else {
+        socket2::Domain::IPV6
+    };
     let open = || -> std::io::Result<TcpListener> {
-        let socket = socket2::Socket::new(domain, socket2::Type::STREAM, Some(socket2::Protocol::TCP))?;
+        let socket =
+            socket2::Socket::new(domain, socket2::Type::STREAM, Some(socket2::Protocol::TCP))?;
         socket.set_reuse_address(true)?;
         socket.set_reuse_port(true)?;
         socket.set_nonblocking(true)?;
@@ -103,23 +108,41 @@ impl Dispatcher {
 
     fn to_control(&self, received: Received) {
         let verb = received.message.header.verb;
-        if self.control.try_send(ControlMessage::Received(received)).is_err() {
-            tracing::warn!(verb = verb.name(), "the control thread's queue is full: a message is dropped");
+        if self
+            .control
+            .try_send(ControlMessage::Received(received))
+            .is_err()
+        {
+            tracing::warn!(
+                verb = verb.name(),
+                "the control thread's queue is full: a message is dropped"
+            );
         }
     }
 }
 
 /// Runs a shard until its queue is closed.
-pub(crate) async fn run(index: usize, engine: Engine, mut queue: mpsc::Receiver<ShardMessage>, shared: Shared) -> Result<()> {
+pub(crate) async fn run(
+    index: usize,
+    engine: Engine,
+    mut queue: mpsc::Receiver<ShardMessage>,
+    shared: Shared,
+) -> Result<()> {
     let thread = u8::try_from(index)
         .ok()
         .filter(|thread| *thread != crate::control::THREAD)
         .context("more than 255 shards are not supported: lower the setting shards")?;
     let messaging = Messaging::new(shared.messaging.clone(), Arc::clone(&shared.clock), thread);
-    let sync_first = !matches!(shared.settings.commitlog_mode, crate::settings::CommitLogMode::Periodic(_));
+    let sync_first = !matches!(
+        shared.settings.commitlog_mode,
+        crate::settings::CommitLogMode::Periodic(_)
+    );
     let shard = Shard::new(index, engine, Arc::clone(&shared.disk), sync_first);
     shard.start();
-    let local = LocalData { shards: shared.shards.clone(), own: Some(Rc::clone(&shard)) };
+    let local = LocalData {
+        shards: shared.shards.clone(),
+        own: Some(Rc::clone(&shard)),
+    };
     let replicas = Rc::new(NodeReplicas {
         cluster: Arc::clone(&shared.cluster),
         local: local.clone(),
@@ -127,7 +150,8 @@ pub(crate) async fn run(index: usize, engine: Engine, mut queue: mpsc::Receiver<
         control: shared.control.clone(),
         hinted_handoff: shared.settings.hinted_handoff,
     });
-    let coordinator = Coordinator::new(Rc::clone(&replicas), coordinator_settings(&shared.settings));
+    let coordinator =
+        Coordinator::new(Rc::clone(&replicas), coordinator_settings(&shared.settings));
     let backend = Rc::new(crate::backend::NodeBackend {
         coordinator,
         local: local.clone(),
@@ -155,10 +179,22 @@ pub(crate) fn coordinator_settings(settings: &Settings) -> CoordinatorSettings {
     }
 }
 
-fn listen_to_peers(shared: &Shared, thread: u8, messaging: &Rc<Messaging>, local: LocalData) -> Result<()> {
+fn listen_to_peers(
+    shared: &Shared,
+    thread: u8,
+    messaging: &Rc<Messaging>,
+    local: LocalData,
+) -> Result<()> {
     let settings = &shared.settings;
-    let listener = listen(SocketAddr::new(settings.listen_address, settings.storage_port))?;
-    let data = DataHandler { local, messaging: Rc::clone(messaging), schema: Arc::clone(&shared.schema) };
+    let listener = listen(SocketAddr::new(
+        settings.listen_address,
+        settings.storage_port,
+    ))?;
+    let data = DataHandler {
+        local,
+        messaging: Rc::clone(messaging),
+        schema: Arc::clone(&shared.schema),
+    };
     let dispatcher = Rc::new(Dispatcher {
         thread,
         messaging: Rc::clone(messaging),
@@ -175,7 +211,10 @@ fn listen_to_peers(shared: &Shared, thread: u8, messaging: &Rc<Messaging>, local
 
 /// Listens for clients while the node says so.
 async fn serve_clients(mut shared: Shared, server: Rc<Server<crate::backend::NodeBackend>>) {
-    let address = SocketAddr::new(shared.settings.rpc_address, shared.settings.native_transport_port);
+    let address = SocketAddr::new(
+        shared.settings.rpc_address,
+        shared.settings.native_transport_port,
+    );
     loop {
         if shared.serve_clients.wait_for(|serve| *serve).await.is_err() {
             return;
@@ -188,7 +227,9 @@ async fn serve_clients(mut shared: Shared, server: Rc<Server<crate::backend::Nod
                 continue;
             }
         };
-        let accepting = accept_all(listener, |stream| helenus_server::serve(stream, Rc::clone(&server)));
+        let accepting = accept_all(listener, |stream| {
+            helenus_server::serve(stream, Rc::clone(&server))
+        });
         tokio::select! {
             () = accepting => {}
             _ = shared.serve_clients.wait_for(|serve| !*serve) => {}
@@ -209,7 +250,9 @@ fn handle(
             tokio::task::spawn_local(async move { drop(reply.send(shard.apply(&mutation).await)) });
         }
         ShardMessage::Read(command, reply) => drop(reply.send(shard.read(&command))),
-        ShardMessage::Answer(received) => messaging.complete(received.message.header.id, Ok(received)),
+        ShardMessage::Answer(received) => {
+            messaging.complete(received.message.header.id, Ok(received))
+        }
         ShardMessage::Schema(schema, reply) => drop(reply.send(shard.set_schema(schema))),
         ShardMessage::Flush(tables, reply) => {
             let shard = Rc::clone(shard);

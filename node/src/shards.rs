@@ -33,7 +33,10 @@ impl LocalError {
     }
 
     fn ended() -> Self {
-        Self::Refused("the shard's thread has ended: see the log".into(), FailureReason::Unknown)
+        Self::Refused(
+            "the shard's thread has ended: see the log".into(),
+            FailureReason::Unknown,
+        )
     }
 }
 
@@ -98,20 +101,33 @@ impl Shards {
         token.shard(self.0.len())
     }
 
-    async fn ask<T>(&self, shard: usize, message: impl FnOnce(Reply<T>) -> ShardMessage) -> Result<T, LocalError> {
+    async fn ask<T>(
+        &self,
+        shard: usize,
+        message: impl FnOnce(Reply<T>) -> ShardMessage,
+    ) -> Result<T, LocalError> {
         let (reply, answer) = oneshot::channel();
         let sender = self.0.get(shard).ok_or_else(LocalError::ended)?;
-        sender.send(message(reply)).await.map_err(|_| LocalError::ended())?;
+        sender
+            .send(message(reply))
+            .await
+            .map_err(|_| LocalError::ended())?;
         answer.await.map_err(|_| LocalError::ended())?
     }
 
     pub(crate) async fn apply(&self, mutation: Mutation) -> Result<(), LocalError> {
         let shard = self.of_token(mutation.key.token);
-        self.ask(shard, |reply| ShardMessage::Apply(mutation, reply)).await
+        self.ask(shard, |reply| ShardMessage::Apply(mutation, reply))
+            .await
     }
 
-    async fn read_one(&self, shard: usize, command: ReadCommand) -> Result<Vec<Partition>, LocalError> {
-        self.ask(shard, |reply| ShardMessage::Read(command, reply)).await
+    async fn read_one(
+        &self,
+        shard: usize,
+        command: ReadCommand,
+    ) -> Result<Vec<Partition>, LocalError> {
+        self.ask(shard, |reply| ShardMessage::Read(command, reply))
+            .await
     }
 
     /// Every shard does it, one after the other.
@@ -123,11 +139,13 @@ impl Shards {
     }
 
     pub(crate) async fn set_schema(&self, schema: &Arc<Schema>) -> Result<(), LocalError> {
-        self.all(|reply| ShardMessage::Schema(Arc::clone(schema), reply)).await
+        self.all(|reply| ShardMessage::Schema(Arc::clone(schema), reply))
+            .await
     }
 
     pub(crate) async fn flush(&self, tables: Option<Vec<TableId>>) -> Result<(), LocalError> {
-        self.all(|reply| ShardMessage::Flush(tables.clone(), reply)).await
+        self.all(|reply| ShardMessage::Flush(tables.clone(), reply))
+            .await
     }
 
     pub(crate) async fn truncate(&self, table: TableId) -> Result<(), LocalError> {
@@ -191,7 +209,11 @@ impl LocalData {
         }
     }
 
-    async fn read_shard(&self, shard: usize, command: ReadCommand) -> Result<Vec<Partition>, LocalError> {
+    async fn read_shard(
+        &self,
+        shard: usize,
+        command: ReadCommand,
+    ) -> Result<Vec<Partition>, LocalError> {
         match self.own(shard) {
             Some(own) => own.read(&command),
             None => self.shards.read_one(shard, command).await,
@@ -199,7 +221,10 @@ impl LocalData {
     }
 
     /// Reads a partition from its shard, or a range from the shards in ring order until its limit.
-    pub(crate) async fn read(&self, mut command: ReadCommand) -> Result<Vec<Partition>, LocalError> {
+    pub(crate) async fn read(
+        &self,
+        mut command: ReadCommand,
+    ) -> Result<Vec<Partition>, LocalError> {
         if let ReadKind::Partition { key, .. } = &command.kind {
             let shard = self.shards.of_token(key.token);
             return self.read_shard(shard, command).await;
@@ -217,7 +242,11 @@ impl LocalData {
             }
             found.extend(part);
             if limit != u32::MAX {
-                let counted = helenus_coordinator::resolve::live_rows(&found, &command.limits, command.now_in_seconds);
+                let counted = helenus_coordinator::resolve::live_rows(
+                    &found,
+                    &command.limits,
+                    command.now_in_seconds,
+                );
                 let left = u64::from(limit).saturating_sub(counted);
                 if left == 0 {
                     break;

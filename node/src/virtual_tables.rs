@@ -34,7 +34,10 @@ pub(crate) fn read(command: &ReadCommand, schema: &Schema) -> Option<Vec<Partiti
     }
     let mut chosen: Vec<Partition> = match &command.kind {
         ReadKind::Partition { key, .. } => partitions.remove(key).into_iter().collect(),
-        ReadKind::Range(range) => partitions.into_values().filter(|partition| range.contains(&partition.key)).collect(),
+        ReadKind::Range(range) => partitions
+            .into_values()
+            .filter(|partition| range.contains(&partition.key))
+            .collect(),
     };
     for partition in &mut chosen {
         keep_wanted(partition, command);
@@ -51,7 +54,10 @@ fn virtual_tables(schema: &Schema) -> impl Iterator<Item = &TableMetadata> {
 }
 
 fn keyspaces() -> Vec<TextRow> {
-    VIRTUAL_KEYSPACES.iter().map(|name| BTreeMap::from([("keyspace_name", text(name))])).collect()
+    VIRTUAL_KEYSPACES
+        .iter()
+        .map(|name| BTreeMap::from([("keyspace_name", text(name))]))
+        .collect()
 }
 
 fn tables(schema: &Schema) -> Vec<TextRow> {
@@ -71,8 +77,12 @@ fn columns(schema: &Schema) -> Vec<TextRow> {
         .flat_map(|table| {
             table.columns().iter().map(move |column| {
                 let (kind, position) = match column.kind {
-                    ColumnKind::PartitionKey => ("partition_key", i32::try_from(column.position).unwrap_or(0)),
-                    ColumnKind::Clustering => ("clustering", i32::try_from(column.position).unwrap_or(0)),
+                    ColumnKind::PartitionKey => {
+                        ("partition_key", i32::try_from(column.position).unwrap_or(0))
+                    }
+                    ColumnKind::Clustering => {
+                        ("clustering", i32::try_from(column.position).unwrap_or(0))
+                    }
                     ColumnKind::Regular => ("regular", -1),
                     ColumnKind::Static => ("static", -1),
                 };
@@ -96,22 +106,41 @@ fn columns(schema: &Schema) -> Vec<TextRow> {
         .collect()
 }
 
-fn add(partitions: &mut BTreeMap<DecoratedKey, Partition>, table: &TableMetadata, values: &TextRow) {
+fn add(
+    partitions: &mut BTreeMap<DecoratedKey, Partition>,
+    table: &TableMetadata,
+    values: &TextRow,
+) {
     let value = |name: &str| values.get(name).cloned();
-    let keys: Vec<Bytes> =
-        table.partition_key().iter().map(|column| value(&column.name).unwrap_or_default()).collect();
+    let keys: Vec<Bytes> = table
+        .partition_key()
+        .iter()
+        .map(|column| value(&column.name).unwrap_or_default())
+        .collect();
     let key = match &keys[..] {
         [single] => single.clone(),
         several => helenus_types::composite::build(several).unwrap_or_default(),
     };
     let key = DecoratedKey::new(key);
-    let partition = partitions.entry(key.clone()).or_insert_with(|| Partition::new(key));
-    let clustering = table.clustering().iter().map(|column| value(&column.name)).collect();
+    let partition = partitions
+        .entry(key.clone())
+        .or_insert_with(|| Partition::new(key));
+    let clustering = table
+        .clustering()
+        .iter()
+        .map(|column| value(&column.name))
+        .collect();
     let mut row = Row::new(Clustering(clustering));
-    row.liveness = LivenessInfo { timestamp: 0, ..LivenessInfo::EMPTY };
+    row.liveness = LivenessInfo {
+        timestamp: 0,
+        ..LivenessInfo::EMPTY
+    };
     for column in table.regular_columns() {
         if let Some(bytes) = value(&column.name) {
-            row.columns.push((column.id, ColumnData::Simple(Cell::live(0, 0, 0, None, bytes))));
+            row.columns.push((
+                column.id,
+                ColumnData::Simple(Cell::live(0, 0, 0, None, bytes)),
+            ));
         }
     }
     row.columns.sort_by_key(|entry| entry.0);
@@ -133,7 +162,9 @@ fn keep_wanted(partition: &mut Partition, command: &ReadCommand) {
             Unfiltered::Marker(_) => None,
         })
         .filter(|row| filter.includes(&row.clustering, table))
-        .filter(|row| resume.is_none_or(|after| after.clustering.compare(&row.clustering, table).is_lt()))
+        .filter(|row| {
+            resume.is_none_or(|after| after.clustering.compare(&row.clustering, table).is_lt())
+        })
         .collect();
     rows.sort_by(|a, b| a.clustering.compare(&b.clustering, table));
     if filter.is_reversed() {

@@ -22,7 +22,9 @@ impl Control {
         let actions = self.gossiper.tick(now, &*entropy);
         self.act(actions).await?;
         let keyspaces = self.replicated_keyspaces();
-        let actions = self.life.tick(&mut self.gossiper, &keyspaces, now, &*entropy);
+        let actions = self
+            .life
+            .tick(&mut self.gossiper, &keyspaces, now, &*entropy);
         self.live(actions).await?;
         self.check_schemas();
         self.deliver_hints();
@@ -32,8 +34,16 @@ impl Control {
     }
 
     async fn announce_load(&mut self) {
-        let bytes: u64 = self.shared.shards.metrics().await.iter().map(|shard| shard.sstable_bytes).sum();
-        self.gossiper.set_local(ApplicationState::Load, format!("{bytes}.0"));
+        let bytes: u64 = self
+            .shared
+            .shards
+            .metrics()
+            .await
+            .iter()
+            .map(|shard| shard.sstable_bytes)
+            .sum();
+        self.gossiper
+            .set_local(ApplicationState::Load, format!("{bytes}.0"));
     }
 
     pub(super) async fn receive_gossip(&mut self, received: Received) -> Result<()> {
@@ -45,7 +55,11 @@ impl Control {
             }
             return Ok(());
         }
-        let message = match GossipMessage::decode(header.verb, received.message.payload.clone(), received.version) {
+        let message = match GossipMessage::decode(
+            header.verb,
+            received.message.payload.clone(),
+            received.version,
+        ) {
             Ok(message) => message,
             Err(error) => {
                 tracing::warn!(peer = %received.from, verb = header.verb.name(), %error, "a gossip message cannot be understood");
@@ -54,7 +68,9 @@ impl Control {
         };
         let now = self.now();
         let entropy = std::sync::Arc::clone(&self.shared.entropy);
-        let actions = self.gossiper.receive(received.from, message, now, &*entropy);
+        let actions = self
+            .gossiper
+            .receive(received.from, message, now, &*entropy);
         self.act(actions).await
     }
 
@@ -87,7 +103,10 @@ impl Control {
                     changed = true;
                     self.forget_peer(endpoint).await;
                     if let Some(node) = self.native_address(endpoint) {
-                        self.shared.shards.publish(&Event::Topology { change: TopologyChange::RemovedNode, node });
+                        self.shared.shards.publish(&Event::Topology {
+                            change: TopologyChange::RemovedNode,
+                            node,
+                        });
                     }
                 }
                 GossipAction::Foreign { from, cluster } => {
@@ -104,36 +123,56 @@ impl Control {
 
     fn send_gossip(&self, to: Endpoint, message: GossipMessage) {
         let verb = message.verb();
-        self.messaging.send(to, verb, Box::new(move |version| message.encode(version)));
+        self.messaging
+            .send(to, verb, Box::new(move |version| message.encode(version)));
     }
 
     fn native_address(&self, endpoint: Endpoint) -> Option<SocketAddr> {
         let cluster = self.shared.cluster.load();
-        cluster.members.iter().find(|member| member.endpoint == endpoint)?.native
+        cluster
+            .members
+            .iter()
+            .find(|member| member.endpoint == endpoint)?
+            .native
     }
 
     fn peer_is_up(&mut self, endpoint: Endpoint) {
-        let member = self.gossiper.members().into_iter().find(|member| member.endpoint == endpoint);
+        let member = self
+            .gossiper
+            .members()
+            .into_iter()
+            .find(|member| member.endpoint == endpoint);
         let Some(member) = member else { return };
         if let Some(host) = member.host_id {
             self.down_since.remove(&host);
         }
         if let Some(node) = member.native.filter(|_| member.is_owner()) {
-            self.shared.shards.publish(&Event::Topology { change: TopologyChange::NewNode, node });
-            self.shared.shards.publish(&Event::Status { up: true, node });
+            self.shared.shards.publish(&Event::Topology {
+                change: TopologyChange::NewNode,
+                node,
+            });
+            self.shared
+                .shards
+                .publish(&Event::Status { up: true, node });
         }
     }
 
     fn peer_is_down(&mut self, endpoint: Endpoint) {
         self.messaging.fail_all(endpoint);
-        let member = self.gossiper.members().into_iter().find(|member| member.endpoint == endpoint);
+        let member = self
+            .gossiper
+            .members()
+            .into_iter()
+            .find(|member| member.endpoint == endpoint);
         let Some(member) = member else { return };
         if let Some(host) = member.host_id {
             let now = self.now().monotonic;
             self.down_since.entry(host).or_insert(now);
         }
         if let Some(node) = member.native {
-            self.shared.shards.publish(&Event::Status { up: false, node });
+            self.shared
+                .shards
+                .publish(&Event::Status { up: false, node });
         }
     }
 }

@@ -16,7 +16,11 @@ impl Control {
     pub(super) fn keep_hint(&mut self, host: HostId, hint: &Hint) {
         let now = self.now().monotonic;
         let window = self.shared.settings.max_hint_window;
-        if self.down_since.get(&host).is_some_and(|since| now.saturating_sub(*since) > window) {
+        if self
+            .down_since
+            .get(&host)
+            .is_some_and(|since| now.saturating_sub(*since) > window)
+        {
             tracing::debug!(%host, "no hint is kept: the node has been down for longer than max_hint_window");
             return;
         }
@@ -28,9 +32,16 @@ impl Control {
     /// Starts sending to every live peer for which hints are kept.
     pub(super) fn deliver_hints(&mut self) {
         let cluster = self.shared.cluster.load_full();
-        let waiting: Vec<HostId> = self.hints.targets().filter(|host| !self.delivering.contains(host)).collect();
+        let waiting: Vec<HostId> = self
+            .hints
+            .targets()
+            .filter(|host| !self.delivering.contains(host))
+            .collect();
         for host in waiting {
-            let member = cluster.members.iter().find(|member| member.host_id == Some(host) && member.alive);
+            let member = cluster
+                .members
+                .iter()
+                .find(|member| member.host_id == Some(host) && member.alive);
             if let Some(member) = member {
                 self.deliver_next(host, member.endpoint);
             }
@@ -38,7 +49,9 @@ impl Control {
     }
 
     fn deliver_next(&mut self, host: HostId, to: Endpoint) {
-        let Some(path) = self.hints.next_file(host) else { return };
+        let Some(path) = self.hints.next_file(host) else {
+            return;
+        };
         let schema = self.shared.schema.load_full();
         let hints = match self.hints.read(&path, &schema) {
             Ok(hints) => hints,
@@ -51,7 +64,13 @@ impl Control {
         tokio::task::spawn_local(deliver(
             Rc::clone(&self.messaging),
             self.shared.control.clone(),
-            Delivery { host, to, path, hints, timeout: self.shared.settings.write_request_timeout },
+            Delivery {
+                host,
+                to,
+                path,
+                hints,
+                timeout: self.shared.settings.write_request_timeout,
+            },
         ));
     }
 
@@ -81,7 +100,13 @@ async fn deliver(
     control: tokio::sync::mpsc::Sender<ControlMessage>,
     delivery: Delivery,
 ) {
-    let Delivery { host, to, path, hints, timeout } = delivery;
+    let Delivery {
+        host,
+        to,
+        path,
+        hints,
+        timeout,
+    } = delivery;
     let count = hints.len();
     let now_ms = messaging.now_ms();
     let mut hints = hints.into_iter().filter(|hint| !hint.is_expired(now_ms));
@@ -90,7 +115,12 @@ async fn deliver(
     loop {
         while taken && under_way.len() < IN_FLIGHT {
             let Some(hint) = hints.next() else { break };
-            under_way.push(messaging.request(to, Verb::HintReq, timeout, hint_payload(host.0, hint)));
+            under_way.push(messaging.request(
+                to,
+                Verb::HintReq,
+                timeout,
+                hint_payload(host.0, hint),
+            ));
         }
         match under_way.next().await {
             Some(Ok(answer)) if answer.message.header.verb == Verb::HintRsp => {}
@@ -105,5 +135,9 @@ async fn deliver(
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     }
     // the control thread may have ended
-    drop(control.send(ControlMessage::HintsDelivered(host, path, taken)).await);
+    drop(
+        control
+            .send(ControlMessage::HintsDelivered(host, path, taken))
+            .await,
+    );
 }

@@ -16,11 +16,16 @@ impl Control {
                 LifeAction::AskSeeds => self.ask_seeds(),
                 LifeAction::Waiting(reason) => {
                     tracing::info!(%reason, "waiting");
-                    let state = if self.life.tokens().is_empty() { NodeState::WaitingForSeeds } else { NodeState::Joining };
+                    let state = if self.life.tokens().is_empty() {
+                        NodeState::WaitingForSeeds
+                    } else {
+                        NodeState::Joining
+                    };
                     self.set_state(state, &reason);
                 }
                 LifeAction::StoreGeneration(generation) => {
-                    self.store_local(&format!("gossip_generation = {generation}")).await?;
+                    self.store_local(&format!("gossip_generation = {generation}"))
+                        .await?;
                 }
                 LifeAction::StoreTokens(tokens) => {
                     self.set_state(NodeState::Joining, "taking a place in the ring");
@@ -35,7 +40,11 @@ impl Control {
                 }
                 LifeAction::Stream(fetches) => {
                     let ranges: usize = fetches.iter().map(|fetch| fetch.ranges.len()).sum();
-                    tracing::info!(sources = fetches.len(), ranges, "streaming this node's share of the data");
+                    tracing::info!(
+                        sources = fetches.len(),
+                        ranges,
+                        "streaming this node's share of the data"
+                    );
                     self.set_state(NodeState::Joining, "streaming data");
                     self.publish_cluster();
                     self.start_streams(fetches);
@@ -57,7 +66,8 @@ impl Control {
 
     async fn store_tokens(&self, tokens: &[Token]) -> Result<()> {
         let list: Vec<String> = tokens.iter().map(|token| format!("'{token}'")).collect();
-        self.store_local(&format!("tokens = {{{}}}", list.join(", "))).await
+        self.store_local(&format!("tokens = {{{}}}", list.join(", ")))
+            .await
     }
 
     fn founding_mark(&self) -> PathBuf {
@@ -74,7 +84,10 @@ impl Control {
     async fn serve(&mut self) -> Result<()> {
         if !self.came_later {
             let mark = self.founding_mark();
-            self.shared.disk.write_atomically(&mark, b"this node founded its ring\n").context("remember the founding")?;
+            self.shared
+                .disk
+                .write_atomically(&mark, b"this node founded its ring\n")
+                .context("remember the founding")?;
             self.set_founded(true);
             tracing::info!("founded the ring");
         }

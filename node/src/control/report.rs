@@ -73,7 +73,11 @@ impl Control {
                     format!("heartbeat:{}", state.heartbeat.version),
                 ];
                 lines.extend(state.states.iter().map(|(name, value)| {
-                    let shown = if name.name() == "TOKENS" { "<hidden>" } else { value.value.as_str() };
+                    let shown = if name.name() == "TOKENS" {
+                        "<hidden>"
+                    } else {
+                        value.value.as_str()
+                    };
                     format!("{}:{}:{shown}", name.name(), value.version)
                 }));
                 (endpoint.address().to_string(), lines)
@@ -99,7 +103,9 @@ pub(crate) struct Admin {
 
 fn peer_state(status: &RingStatus) -> Option<PeerState> {
     match status {
-        RingStatus::Normal { .. } | RingStatus::Shutdown | RingStatus::Hibernate => Some(PeerState::Normal),
+        RingStatus::Normal { .. } | RingStatus::Shutdown | RingStatus::Hibernate => {
+            Some(PeerState::Normal)
+        }
         RingStatus::Bootstrapping { .. } | RingStatus::Replacing { .. } => Some(PeerState::Joining),
         RingStatus::Leaving { .. } | RingStatus::Removing { .. } => Some(PeerState::Leaving),
         RingStatus::Left { .. } | RingStatus::Removed { .. } => Some(PeerState::Left),
@@ -107,7 +113,11 @@ fn peer_state(status: &RingStatus) -> Option<PeerState> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of bytes in a gossip text")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count of bytes in a gossip text"
+)]
 fn bytes_of(load: f64) -> u64 {
     load as u64
 }
@@ -121,7 +131,9 @@ fn peer(member: &Member) -> Option<PeerReport> {
         up: member.alive,
         state: peer_state(&member.status)?,
         tokens: member.tokens.len(),
-        schema_version: member.schema.map_or_else(String::new, |version| version.to_string()),
+        schema_version: member
+            .schema
+            .map_or_else(String::new, |version| version.to_string()),
     })
 }
 
@@ -138,7 +150,9 @@ fn view(member: &Member, cluster: &Cluster) -> Option<NodeView> {
         load_bytes: member.load_bytes.map(bytes_of),
         tokens: member.tokens.iter().map(|token| token.0).collect(),
         owns: cluster.ring.ownership(&member.endpoint),
-        schema_version: member.schema.map_or_else(String::new, |version| version.to_string()),
+        schema_version: member
+            .schema
+            .map_or_else(String::new, |version| version.to_string()),
         release_version: member.release_version.clone().unwrap_or_default(),
     })
 }
@@ -153,9 +167,13 @@ impl AdminNode for Admin {
     }
 
     fn report(&self) -> NodeReport {
-        let (status, cluster, schema) = (self.status.load(), self.cluster.load(), self.schema.load());
+        let (status, cluster, schema) =
+            (self.status.load(), self.cluster.load(), self.schema.load());
         let settings = &self.settings;
-        let own = cluster.members.iter().find(|member| member.endpoint == cluster.me);
+        let own = cluster
+            .members
+            .iter()
+            .find(|member| member.endpoint == cluster.me);
         NodeReport {
             node_name: settings.node_name.clone(),
             host_id: status.host_id.map(|id| id.to_string()),
@@ -170,20 +188,40 @@ impl AdminNode for Admin {
             schema_version: schema.version.to_string(),
             cql_ready: status.state == NodeState::Normal,
             founded: status.founded,
-            peers: cluster.members.iter().filter(|member| member.endpoint != cluster.me).filter_map(peer).collect(),
+            peers: cluster
+                .members
+                .iter()
+                .filter(|member| member.endpoint != cluster.me)
+                .filter_map(peer)
+                .collect(),
         }
     }
 
     fn ring(&self) -> RingView {
-        let (status, cluster, schema) = (self.status.load(), self.cluster.load(), self.schema.load());
-        let mut nodes: Vec<NodeView> = cluster.members.iter().filter_map(|member| view(member, &cluster)).collect();
-        nodes.sort_by(|a, b| (&a.datacenter, &a.rack, &a.address).cmp(&(&b.datacenter, &b.rack, &b.address)));
+        let (status, cluster, schema) =
+            (self.status.load(), self.cluster.load(), self.schema.load());
+        let mut nodes: Vec<NodeView> = cluster
+            .members
+            .iter()
+            .filter_map(|member| view(member, &cluster))
+            .collect();
+        nodes.sort_by(|a, b| {
+            (&a.datacenter, &a.rack, &a.address).cmp(&(&b.datacenter, &b.rack, &b.address))
+        });
         let keyspaces = schema
             .keyspaces()
             .map(|keyspace| {
-                let options: Vec<String> =
-                    keyspace.replication.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                (keyspace.name.clone(), keyspace.replication.short_class().to_owned(), options.join(", "))
+                let options: Vec<String> = keyspace
+                    .replication
+                    .options
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect();
+                (
+                    keyspace.name.clone(),
+                    keyspace.replication.short_class().to_owned(),
+                    options.join(", "),
+                )
             })
             .collect();
         RingView {
@@ -191,7 +229,11 @@ impl AdminNode for Admin {
             nodes,
             keyspaces,
             gossip: status.gossip.clone(),
-            uptime_seconds: self.clock.monotonic().saturating_sub(self.started).as_secs(),
+            uptime_seconds: self
+                .clock
+                .monotonic()
+                .saturating_sub(self.started)
+                .as_secs(),
             generation: status.generation,
             memory_used_bytes: resident_bytes(),
             memory_budget_bytes: self.settings.memory_budget_bytes,
@@ -200,15 +242,27 @@ impl AdminNode for Admin {
     }
 
     fn metrics(&self) -> BoxFuture<'static, String> {
-        let (shards, cluster, status) = (self.shards.clone(), self.cluster.load_full(), self.status.load_full());
+        let (shards, cluster, status) = (
+            self.shards.clone(),
+            self.cluster.load_full(),
+            self.status.load_full(),
+        );
         Box::pin(async move { metrics_text(&shards.metrics().await, &cluster, &status) })
     }
 
-    fn flush(&self, keyspace: Option<String>, tables: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
+    fn flush(
+        &self,
+        keyspace: Option<String>,
+        tables: Vec<String>,
+    ) -> BoxFuture<'static, Result<(), String>> {
         let control = self.control.clone();
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            let message = ControlMessage::Flush { keyspace, tables, reply };
+            let message = ControlMessage::Flush {
+                keyspace,
+                tables,
+                reply,
+            };
             control.send(message).await.map_err(|_| ended())?;
             answer.await.map_err(|_| ended())?
         })
@@ -218,7 +272,10 @@ impl AdminNode for Admin {
         let control = self.control.clone();
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            control.send(ControlMessage::Drain(reply)).await.map_err(|_| ended())?;
+            control
+                .send(ControlMessage::Drain(reply))
+                .await
+                .map_err(|_| ended())?;
             answer.await.map_err(|_| ended())?
         })
     }
@@ -231,41 +288,105 @@ fn ended() -> String {
 type Field = fn(&helenus_storage::metrics::EngineMetrics) -> u64;
 
 /// OpenMetrics text; one series per shard.
-fn metrics_text(shards: &[helenus_storage::metrics::EngineMetrics], cluster: &Cluster, status: &Status) -> String {
+fn metrics_text(
+    shards: &[helenus_storage::metrics::EngineMetrics],
+    cluster: &Cluster,
+    status: &Status,
+) -> String {
     let counters: [(&str, &str, Field); 9] = [
         ("helenus_storage_writes", "Mutations applied.", |m| m.writes),
-        ("helenus_storage_writes_refused", "Mutations refused: memtables full or schema behind.", |m| m.writes_refused),
-        ("helenus_storage_reads", "Reads of this node's data.", |m| m.reads),
-        ("helenus_storage_tombstones_scanned", "Tombstones passed by reads.", |m| m.tombstones_scanned),
-        ("helenus_storage_flushes", "Memtables flushed.", |m| m.flushes),
-        ("helenus_storage_flush_failures", "Flushes that failed.", |m| m.flush_failures),
-        ("helenus_storage_compactions", "Compactions finished.", |m| m.compactions),
-        ("helenus_storage_compaction_failures", "Compactions that failed.", |m| m.compaction_failures),
-        ("helenus_storage_compacted_bytes", "Bytes written by compactions.", |m| m.compacted_bytes),
+        (
+            "helenus_storage_writes_refused",
+            "Mutations refused: memtables full or schema behind.",
+            |m| m.writes_refused,
+        ),
+        ("helenus_storage_reads", "Reads of this node's data.", |m| {
+            m.reads
+        }),
+        (
+            "helenus_storage_tombstones_scanned",
+            "Tombstones passed by reads.",
+            |m| m.tombstones_scanned,
+        ),
+        ("helenus_storage_flushes", "Memtables flushed.", |m| {
+            m.flushes
+        }),
+        (
+            "helenus_storage_flush_failures",
+            "Flushes that failed.",
+            |m| m.flush_failures,
+        ),
+        (
+            "helenus_storage_compactions",
+            "Compactions finished.",
+            |m| m.compactions,
+        ),
+        (
+            "helenus_storage_compaction_failures",
+            "Compactions that failed.",
+            |m| m.compaction_failures,
+        ),
+        (
+            "helenus_storage_compacted_bytes",
+            "Bytes written by compactions.",
+            |m| m.compacted_bytes,
+        ),
     ];
     let gauges: [(&str, &str, Field); 6] = [
-        ("helenus_storage_memtable_bytes", "Bytes in memtables.", |m| m.memtable_bytes + m.flushing_bytes),
-        ("helenus_storage_commitlog_bytes", "Bytes of commit log segments.", |m| m.commitlog_bytes),
-        ("helenus_storage_pending_flushes", "Memtables to be flushed.", |m| m.pending_flushes),
-        ("helenus_storage_pending_compactions", "Tables with a compaction to be done.", |m| m.pending_compactions),
+        (
+            "helenus_storage_memtable_bytes",
+            "Bytes in memtables.",
+            |m| m.memtable_bytes + m.flushing_bytes,
+        ),
+        (
+            "helenus_storage_commitlog_bytes",
+            "Bytes of commit log segments.",
+            |m| m.commitlog_bytes,
+        ),
+        (
+            "helenus_storage_pending_flushes",
+            "Memtables to be flushed.",
+            |m| m.pending_flushes,
+        ),
+        (
+            "helenus_storage_pending_compactions",
+            "Tables with a compaction to be done.",
+            |m| m.pending_compactions,
+        ),
         ("helenus_storage_sstables", "SSTables.", |m| m.sstables),
-        ("helenus_storage_sstable_bytes", "Bytes of SSTables.", |m| m.sstable_bytes),
+        ("helenus_storage_sstable_bytes", "Bytes of SSTables.", |m| {
+            m.sstable_bytes
+        }),
     ];
     let mut out = String::new();
     // writing to a String cannot fail
     for (name, help, field) in counters {
         drop(write!(out, "# HELP {name} {help}\n# TYPE {name} counter\n"));
         for (shard, metrics) in shards.iter().enumerate() {
-            drop(writeln!(out, "{name}_total{{shard=\"{shard}\"}} {}", field(metrics)));
+            drop(writeln!(
+                out,
+                "{name}_total{{shard=\"{shard}\"}} {}",
+                field(metrics)
+            ));
         }
     }
     for (name, help, field) in gauges {
         drop(write!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n"));
         for (shard, metrics) in shards.iter().enumerate() {
-            drop(writeln!(out, "{name}{{shard=\"{shard}\"}} {}", field(metrics)));
+            drop(writeln!(
+                out,
+                "{name}{{shard=\"{shard}\"}} {}",
+                field(metrics)
+            ));
         }
     }
-    let peers = |up| cluster.members.iter().filter(|m| m.endpoint != cluster.me && m.alive == up && m.is_owner()).count();
+    let peers = |up| {
+        cluster
+            .members
+            .iter()
+            .filter(|m| m.endpoint != cluster.me && m.alive == up && m.is_owner())
+            .count()
+    };
     drop(write!(
         out,
         "# HELP helenus_ring_peers Members of the ring other than this node.\n# TYPE helenus_ring_peers gauge\n\

@@ -62,14 +62,27 @@ impl Control {
             new_table_id: timeuuid::from_micros(
                 now_micros,
                 u16::from_be_bytes([random[0], random[1]]),
-                [random[2] | 1, random[3], random[4], random[5], random[6], random[7]],
+                [
+                    random[2] | 1,
+                    random[3],
+                    random[4],
+                    random[5],
+                    random[6],
+                    random[7],
+                ],
             ),
             datacenters: &datacenters,
         };
-        let Some(change) = apply_ddl(&schema, &parsed.statement, &context)? else { return Ok(None) };
+        let Some(change) = apply_ddl(&schema, &parsed.statement, &context)? else {
+            return Ok(None);
+        };
         let now = now_micros.div_euclid(1_000_000);
-        let mutations = vec![helenus_cql::schema_rows::mutation_of(&change, &schema, now_micros, now)?];
-        self.apply_schema(mutations.clone()).await.map_err(|error| server_error(&error))?;
+        let mutations = vec![helenus_cql::schema_rows::mutation_of(
+            &change, &schema, now_micros, now,
+        )?];
+        self.apply_schema(mutations.clone())
+            .await
+            .map_err(|error| server_error(&error))?;
         self.push_schema(&mutations).await;
         let event = native_change(&change.event);
         tracing::info!(keyspace = %change.event.keyspace, name = %change.event.name, change = change.event.change.word(), "schema changed");
@@ -78,19 +91,34 @@ impl Control {
 
     /// Stores rows of `system_schema`, then makes the schema that they say the node's.
     async fn apply_schema(&mut self, mutations: Vec<Mutation>) -> Result<()> {
-        for mutation in mutations.into_iter().filter(|one| !crate::schema_store::is_local_key(&one.key.key)) {
-            self.local.apply(mutation).await.context("store a schema change")?;
+        for mutation in mutations
+            .into_iter()
+            .filter(|one| !crate::schema_store::is_local_key(&one.key.key))
+        {
+            self.local
+                .apply(mutation)
+                .await
+                .context("store a schema change")?;
         }
         let before = self.shared.schema.load_full();
-        let after = Arc::new(crate::schema_store::load(&self.local, &before, self.shared.clock.now_in_seconds()).await?);
+        let after = Arc::new(
+            crate::schema_store::load(&self.local, &before, self.shared.clock.now_in_seconds())
+                .await?,
+        );
         if after.version == before.version {
             return Ok(());
         }
         // shards first, so that no request meets a table that its shard does not know
-        self.shared.shards.set_schema(&after).await.context("tell the shards of a schema change")?;
+        self.shared
+            .shards
+            .set_schema(&after)
+            .await
+            .context("tell the shards of a schema change")?;
         self.shared.schema.store(Arc::clone(&after));
-        self.gossiper.set_local(ApplicationState::Schema, after.version.to_string());
-        self.store_local(&format!("schema_version = {}", after.version)).await?;
+        self.gossiper
+            .set_local(ApplicationState::Schema, after.version.to_string());
+        self.store_local(&format!("schema_version = {}", after.version))
+            .await?;
         for change in changes(&before, &after) {
             self.shared.shards.publish(&Event::Schema(change));
         }
@@ -109,8 +137,11 @@ impl Control {
                 PUSH_TIMEOUT,
                 Box::new(move |version| {
                     let mut out = Vec::new();
-                    encode_mutations(&mutations, codec_version(version), &mut out)
-                        .map_err(|error| helenus_internode::error::EncodeError::Unwritable(error.to_string()))?;
+                    encode_mutations(&mutations, codec_version(version), &mut out).map_err(
+                        |error| {
+                            helenus_internode::error::EncodeError::Unwritable(error.to_string())
+                        },
+                    )?;
                     Ok(out.into())
                 }),
             )
@@ -125,13 +156,18 @@ impl Control {
                 let version = self.shared.schema.load().version;
                 self.answer(&received, helenus_internode::payload::encode_uuid(version));
             }
-            Verb::SchemaPullReq => match self.all_schema_rows(codec_version(received.version)).await {
-                Ok(payload) => self.answer(&received, payload),
-                Err(error) => {
-                    tracing::error!(error = format!("{error:#}"), "the schema cannot be read for a peer");
-                    self.refuse(&received);
+            Verb::SchemaPullReq => {
+                match self.all_schema_rows(codec_version(received.version)).await {
+                    Ok(payload) => self.answer(&received, payload),
+                    Err(error) => {
+                        tracing::error!(
+                            error = format!("{error:#}"),
+                            "the schema cannot be read for a peer"
+                        );
+                        self.refuse(&received);
+                    }
                 }
-            },
+            }
             _ => {
                 let schema = crate::schema_store::system_only(&self.shared.schema.load());
                 let version = codec_version(received.version);
@@ -153,7 +189,12 @@ impl Control {
     }
 
     async fn all_schema_rows(&self, version: Version) -> Result<Bytes> {
-        let mutations = crate::schema_store::rows(&self.local, &self.shared.schema.load(), self.shared.clock.now_in_seconds()).await?;
+        let mutations = crate::schema_store::rows(
+            &self.local,
+            &self.shared.schema.load(),
+            self.shared.clock.now_in_seconds(),
+        )
+        .await?;
         let mut out = Vec::new();
         encode_mutations(&mutations, version, &mut out)?;
         Ok(out.into())
@@ -167,13 +208,19 @@ impl Control {
         let ours = self.shared.schema.load().version;
         let members = self.gossiper.members();
         let me = self.me();
-        let live: Vec<_> = members.iter().filter(|member| member.alive && member.endpoint != me).collect();
+        let live: Vec<_> = members
+            .iter()
+            .filter(|member| member.alive && member.endpoint != me)
+            .collect();
         let differing: Vec<Endpoint> = live
             .iter()
             .filter(|member| member.schema.is_some_and(|theirs| theirs != ours))
             .map(|member| member.endpoint)
             .collect();
-        if differing.is_empty() && self.joining_with_schema && live.iter().any(|member| member.schema == Some(ours)) {
+        if differing.is_empty()
+            && self.joining_with_schema
+            && live.iter().any(|member| member.schema == Some(ours))
+        {
             self.joining_with_schema = false;
             self.life.schema_agreed();
         }
@@ -184,7 +231,10 @@ impl Control {
 
     pub(super) fn pull_schema(&mut self, from: Endpoint) {
         let now = self.now().monotonic;
-        let recent = self.pulled.get(&from).is_some_and(|at| now.saturating_sub(*at) < PULL_INTERVAL);
+        let recent = self
+            .pulled
+            .get(&from)
+            .is_some_and(|at| now.saturating_sub(*at) < PULL_INTERVAL);
         if recent || !self.pulling.insert(from) {
             return;
         }
@@ -192,30 +242,53 @@ impl Control {
         let (messaging, reporter) = (Rc::clone(&self.messaging), self.reporter());
         let schema = crate::schema_store::system_only(&self.shared.schema.load());
         tokio::task::spawn_local(async move {
-            let answer =
-                messaging.request(from, Verb::SchemaPullReq, PULL_TIMEOUT, Box::new(|_| Ok(Bytes::new()))).await;
+            let answer = messaging
+                .request(
+                    from,
+                    Verb::SchemaPullReq,
+                    PULL_TIMEOUT,
+                    Box::new(|_| Ok(Bytes::new())),
+                )
+                .await;
             let outcome = match answer {
                 Ok(answer) if answer.message.header.verb == Verb::SchemaPullRsp => {
-                    decode_mutations(answer.message.payload.clone(), &schema, codec_version(answer.version))
-                        .map_err(|error| error.to_string())
+                    decode_mutations(
+                        answer.message.payload.clone(),
+                        &schema,
+                        codec_version(answer.version),
+                    )
+                    .map_err(|error| error.to_string())
                 }
                 Ok(_) => Err("the peer refused".to_owned()),
                 Err(reason) => Err(format!("no answer: {reason:?}")),
             };
             // the control thread may have ended
-            drop(reporter.send(ControlMessage::SchemaPulled(from, outcome)).await);
+            drop(
+                reporter
+                    .send(ControlMessage::SchemaPulled(from, outcome))
+                    .await,
+            );
         });
     }
 
-    pub(super) async fn schema_pulled(&mut self, from: Endpoint, outcome: Result<Vec<Mutation>, String>) {
+    pub(super) async fn schema_pulled(
+        &mut self,
+        from: Endpoint,
+        outcome: Result<Vec<Mutation>, String>,
+    ) {
         self.pulling.remove(&from);
         let applied = match outcome {
-            Ok(mutations) => self.apply_schema(mutations).await.map_err(|error| format!("{error:#}")),
+            Ok(mutations) => self
+                .apply_schema(mutations)
+                .await
+                .map_err(|error| format!("{error:#}")),
             Err(error) => Err(error),
         };
         match applied {
             Ok(()) => tracing::debug!(peer = %from, "took over a peer's schema"),
-            Err(error) => tracing::info!(peer = %from, %error, "a peer's schema was not taken over; trying again"),
+            Err(error) => {
+                tracing::info!(peer = %from, %error, "a peer's schema was not taken over; trying again")
+            }
         }
     }
 
@@ -223,7 +296,10 @@ impl Control {
     pub(crate) async fn store_local_schema(&self) -> Result<()> {
         let schema = self.shared.schema.load_full();
         for mutation in crate::schema_store::local_rows(&schema, self.shared.clock.wall_micros())? {
-            self.local.apply(mutation).await.context("store the rows of the system keyspaces")?;
+            self.local
+                .apply(mutation)
+                .await
+                .context("store the rows of the system keyspaces")?;
         }
         Ok(())
     }
@@ -231,7 +307,8 @@ impl Control {
     /// The keyspaces that every ring has, made by whoever serves first.
     pub(super) async fn make_distributed_keyspaces(&mut self) -> Result<()> {
         let schema = self.shared.schema.load_full();
-        let mutations = crate::schema_store::missing_distributed(&schema, self.shared.clock.now_in_seconds())?;
+        let mutations =
+            crate::schema_store::missing_distributed(&schema, self.shared.clock.now_in_seconds())?;
         if mutations.is_empty() {
             return Ok(());
         }
@@ -254,17 +331,33 @@ impl Control {
             .map(|member| member.endpoint.to_string())
             .collect();
         if !down.is_empty() {
-            let text = format!("Cannot perform truncate: these nodes are down: {}", down.join(", "));
+            let text = format!(
+                "Cannot perform truncate: these nodes are down: {}",
+                down.join(", ")
+            );
             drop(reply.send(Err(CoordinatorError::Server(text))));
             return;
         }
-        let request = TruncateRequest { keyspace: table.keyspace.clone(), table: table.name.clone() };
-        let peers = members.iter().filter(|member| member.alive && member.endpoint != me);
+        let request = TruncateRequest {
+            keyspace: table.keyspace.clone(),
+            table: table.name.clone(),
+        };
+        let peers = members
+            .iter()
+            .filter(|member| member.alive && member.endpoint != me);
         let asked: Vec<_> = peers
             .map(|member| {
                 let request = request.clone();
                 let payload: crate::messaging::Encode = Box::new(move |_| request.encode());
-                (member.endpoint, self.messaging.request(member.endpoint, Verb::TruncateReq, Duration::from_secs(60), payload))
+                (
+                    member.endpoint,
+                    self.messaging.request(
+                        member.endpoint,
+                        Verb::TruncateReq,
+                        Duration::from_secs(60),
+                        payload,
+                    ),
+                )
             })
             .collect();
         let (shards, id) = (self.shared.shards.clone(), table.id);
@@ -300,11 +393,17 @@ impl Control {
             if let Err(error) = &outcome {
                 tracing::error!(keyspace = %request.keyspace, table = %request.table, %error, "truncate failed");
             }
-            let response = TruncateResponse { keyspace: request.keyspace, table: request.table, success: outcome.is_ok() };
+            let response = TruncateResponse {
+                keyspace: request.keyspace,
+                table: request.table,
+                success: outcome.is_ok(),
+            };
             let answer = match response.encode() {
-                Ok(payload) if outcome.is_ok() => {
-                    helenus_internode::message::Message::response_to(header, payload, messaging.now_ms())
-                }
+                Ok(payload) if outcome.is_ok() => helenus_internode::message::Message::response_to(
+                    header,
+                    payload,
+                    messaging.now_ms(),
+                ),
                 _ => Some(helenus_internode::message::Message::failure_of(
                     header,
                     helenus_internode::payload::FailureReason::Unknown,
@@ -324,8 +423,14 @@ fn encode_mutations(
     version: Version,
     out: &mut Vec<u8>,
 ) -> Result<(), helenus_rows::codec::CodecError> {
-    out.extend_from_slice(&i32::try_from(mutations.len()).unwrap_or(i32::MAX).to_be_bytes());
-    mutations.iter().try_for_each(|one| mutation::encode(one, version, out))
+    out.extend_from_slice(
+        &i32::try_from(mutations.len())
+            .unwrap_or(i32::MAX)
+            .to_be_bytes(),
+    );
+    mutations
+        .iter()
+        .try_for_each(|one| mutation::encode(one, version, out))
 }
 
 fn decode_mutations(
@@ -362,49 +467,108 @@ fn native_change(event: &SchemaEvent) -> SchemaChange {
 fn changes(before: &Schema, after: &Schema) -> Vec<SchemaChange> {
     let mut found = Vec::new();
     let mut push = |kind, keyspace: &str, target| {
-        found.push(SchemaChange { kind, keyspace: keyspace.to_owned(), target });
+        found.push(SchemaChange {
+            kind,
+            keyspace: keyspace.to_owned(),
+            target,
+        });
     };
     for new in after.keyspaces() {
         let Some(old) = before.keyspace(&new.name) else {
-            push(SchemaChangeKind::Created, &new.name, SchemaChangeTarget::Keyspace);
+            push(
+                SchemaChangeKind::Created,
+                &new.name,
+                SchemaChangeTarget::Keyspace,
+            );
             for name in new.types.keys() {
-                push(SchemaChangeKind::Created, &new.name, SchemaChangeTarget::Type(name.clone()));
+                push(
+                    SchemaChangeKind::Created,
+                    &new.name,
+                    SchemaChangeTarget::Type(name.clone()),
+                );
             }
             for name in new.tables.keys() {
-                push(SchemaChangeKind::Created, &new.name, SchemaChangeTarget::Table(name.clone()));
+                push(
+                    SchemaChangeKind::Created,
+                    &new.name,
+                    SchemaChangeTarget::Table(name.clone()),
+                );
             }
             continue;
         };
         if old.replication != new.replication || old.durable_writes != new.durable_writes {
-            push(SchemaChangeKind::Updated, &new.name, SchemaChangeTarget::Keyspace);
+            push(
+                SchemaChangeKind::Updated,
+                &new.name,
+                SchemaChangeTarget::Keyspace,
+            );
         }
         for (name, user_type) in &new.types {
             match old.types.get(name) {
-                None => push(SchemaChangeKind::Created, &new.name, SchemaChangeTarget::Type(name.clone())),
+                None => push(
+                    SchemaChangeKind::Created,
+                    &new.name,
+                    SchemaChangeTarget::Type(name.clone()),
+                ),
                 Some(was) if was != user_type => {
-                    push(SchemaChangeKind::Updated, &new.name, SchemaChangeTarget::Type(name.clone()));
+                    push(
+                        SchemaChangeKind::Updated,
+                        &new.name,
+                        SchemaChangeTarget::Type(name.clone()),
+                    );
                 }
                 Some(_) => {}
             }
         }
         for (name, table) in &new.tables {
             match old.tables.get(name) {
-                None => push(SchemaChangeKind::Created, &new.name, SchemaChangeTarget::Table(name.clone())),
+                None => push(
+                    SchemaChangeKind::Created,
+                    &new.name,
+                    SchemaChangeTarget::Table(name.clone()),
+                ),
                 Some(was) if was != table => {
-                    push(SchemaChangeKind::Updated, &new.name, SchemaChangeTarget::Table(name.clone()));
+                    push(
+                        SchemaChangeKind::Updated,
+                        &new.name,
+                        SchemaChangeTarget::Table(name.clone()),
+                    );
                 }
                 Some(_) => {}
             }
         }
-        for name in old.tables.keys().filter(|name| !new.tables.contains_key(*name)) {
-            push(SchemaChangeKind::Dropped, &new.name, SchemaChangeTarget::Table(name.clone()));
+        for name in old
+            .tables
+            .keys()
+            .filter(|name| !new.tables.contains_key(*name))
+        {
+            push(
+                SchemaChangeKind::Dropped,
+                &new.name,
+                SchemaChangeTarget::Table(name.clone()),
+            );
         }
-        for name in old.types.keys().filter(|name| !new.types.contains_key(*name)) {
-            push(SchemaChangeKind::Dropped, &new.name, SchemaChangeTarget::Type(name.clone()));
+        for name in old
+            .types
+            .keys()
+            .filter(|name| !new.types.contains_key(*name))
+        {
+            push(
+                SchemaChangeKind::Dropped,
+                &new.name,
+                SchemaChangeTarget::Type(name.clone()),
+            );
         }
     }
-    for old in before.keyspaces().filter(|old| after.keyspace(&old.name).is_none()) {
-        push(SchemaChangeKind::Dropped, &old.name, SchemaChangeTarget::Keyspace);
+    for old in before
+        .keyspaces()
+        .filter(|old| after.keyspace(&old.name).is_none())
+    {
+        push(
+            SchemaChangeKind::Dropped,
+            &old.name,
+            SchemaChangeTarget::Keyspace,
+        );
     }
     found
 }

@@ -8,12 +8,12 @@ use crate::replicas::codec_version;
 use crate::shards::LocalData;
 use helenus_internode::verb::Verb;
 use helenus_ring::{Fetch, TokenRange};
+use helenus_rows::command::ResumeAfter;
 use helenus_rows::wire::{ReadAnswer, decode_answer, encode_command};
 use helenus_rows::{
-    ClusteringFilter, ColumnFilter, DataLimits, DataRange, Mutation, Partition, PartitionPosition, PartitionUpdate,
-    ReadCommand, ReadKind, RowFilter,
+    ClusteringFilter, ColumnFilter, DataLimits, DataRange, Mutation, Partition, PartitionPosition,
+    PartitionUpdate, ReadCommand, ReadKind, RowFilter,
 };
-use helenus_rows::command::ResumeAfter;
 use helenus_schema::{Schema, TableMetadata};
 use helenus_types::{Endpoint, Reader, Token};
 use std::rc::Rc;
@@ -37,7 +37,11 @@ struct Stream {
 impl Control {
     pub(super) fn start_streams(&mut self, fetches: Vec<Fetch>) {
         let schema = self.shared.schema.load_full();
-        let (messaging, local, reporter) = (Rc::clone(&self.messaging), self.local.clone(), self.reporter());
+        let (messaging, local, reporter) = (
+            Rc::clone(&self.messaging),
+            self.local.clone(),
+            self.reporter(),
+        );
         let timeout = self.shared.settings.range_request_timeout;
         let now_in_seconds = self.shared.clock.now_in_seconds();
         tokio::task::spawn_local(async move {
@@ -58,7 +62,9 @@ async fn run(
 ) -> Result<u64, String> {
     let mut partitions = 0;
     for fetch in fetches {
-        let Some(keyspace) = schema.keyspace(&fetch.keyspace) else { continue };
+        let Some(keyspace) = schema.keyspace(&fetch.keyspace) else {
+            continue;
+        };
         for table in keyspace.tables.values() {
             let mut stream = Stream {
                 messaging: Rc::clone(&messaging),
@@ -70,7 +76,10 @@ async fn run(
             };
             for range in fetch.ranges.iter().flat_map(TokenRange::unwrapped) {
                 stream.range(table, range).await.map_err(|error| {
-                    format!("{}.{} from {}: {error}", table.keyspace, table.name, fetch.from)
+                    format!(
+                        "{}.{} from {}: {error}",
+                        table.keyspace, table.name, fetch.from
+                    )
                 })?;
             }
             if stream.partitions > 0 {
@@ -83,7 +92,11 @@ async fn run(
         }
     }
     // what was received must survive before the node says that it has it
-    local.shards.flush(None).await.map_err(|error| error.to_string())?;
+    local
+        .shards
+        .flush(None)
+        .await
+        .map_err(|error| error.to_string())?;
     Ok(partitions)
 }
 
@@ -99,12 +112,19 @@ impl Stream {
         } else {
             PartitionPosition::MaxOf(range.up_to)
         };
-        let mut wanted = DataRange { start, end, filter: ClusteringFilter::all(), resume_after: None };
+        let mut wanted = DataRange {
+            start,
+            end,
+            filter: ClusteringFilter::all(),
+            resume_after: None,
+        };
         loop {
             let command = ReadCommand {
                 table: Arc::clone(table),
                 now_in_seconds: self.now_in_seconds,
-                columns: ColumnFilter::All { queried: Vec::new() },
+                columns: ColumnFilter::All {
+                    queried: Vec::new(),
+                },
                 row_filter: RowFilter::default(),
                 limits: DataLimits::rows(PAGE_ROWS),
                 kind: ReadKind::Range(wanted.clone()),
@@ -143,8 +163,16 @@ impl Stream {
         let shared = command.clone();
         let encode: crate::messaging::Encode = Box::new(move |version| {
             let mut out = Vec::new();
-            encode_command(&shared, false, u32::from(version.number()), codec_version(version), &mut out)
-                .map_err(|error| helenus_internode::error::EncodeError::Unwritable(error.to_string()))?;
+            encode_command(
+                &shared,
+                false,
+                u32::from(version.number()),
+                codec_version(version),
+                &mut out,
+            )
+            .map_err(|error| {
+                helenus_internode::error::EncodeError::Unwritable(error.to_string())
+            })?;
             Ok(out.into())
         });
         let answer = self
@@ -164,12 +192,17 @@ impl Stream {
     }
 
     async fn apply(&self, table: &Arc<TableMetadata>, partition: Partition) -> Result<(), String> {
-        let mutation = Mutation::of(PartitionUpdate { table: Arc::clone(table), partition });
+        let mutation = Mutation::of(PartitionUpdate {
+            table: Arc::clone(table),
+            partition,
+        });
         loop {
             match self.local.apply(mutation.clone()).await {
                 Ok(()) => return Ok(()),
                 // memtables are full: the flush that frees them goes on meanwhile
-                Err(crate::shards::LocalError::Overloaded(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
+                Err(crate::shards::LocalError::Overloaded(_)) => {
+                    tokio::time::sleep(Duration::from_millis(20)).await
+                }
                 Err(error) => return Err(error.to_string()),
             }
         }
@@ -177,13 +210,30 @@ impl Stream {
 }
 
 /// Where the next page starts; `None` when this was the last: it has fewer live rows than asked for.
-fn next_page(page: &[Partition], command: &ReadCommand) -> Option<(PartitionPosition, Option<ResumeAfter>)> {
-    let live = helenus_coordinator::resolve::live_rows(page, &command.limits, command.now_in_seconds);
+fn next_page(
+    page: &[Partition],
+    command: &ReadCommand,
+) -> Option<(PartitionPosition, Option<ResumeAfter>)> {
+    let live =
+        helenus_coordinator::resolve::live_rows(page, &command.limits, command.now_in_seconds);
     if live < u64::from(PAGE_ROWS) {
         return None;
     }
     let last = page.last()?;
-    let row = last.rows().last().map(|row| row.clustering.clone()).filter(|clustering| !clustering.0.is_empty());
-    let start = PartitionPosition::Key { key: last.key.clone(), inclusive: row.is_some() };
-    Some((start, row.map(|clustering| ResumeAfter { clustering, inclusive: false })))
+    let row = last
+        .rows()
+        .last()
+        .map(|row| row.clustering.clone())
+        .filter(|clustering| !clustering.0.is_empty());
+    let start = PartitionPosition::Key {
+        key: last.key.clone(),
+        inclusive: row.is_some(),
+    };
+    Some((
+        start,
+        row.map(|clustering| ResumeAfter {
+            clustering,
+            inclusive: false,
+        }),
+    ))
 }

@@ -34,7 +34,9 @@ fn uuid(value: Option<&Bytes>) -> Option<Uuid> {
 }
 
 fn int(value: Option<&Bytes>) -> Option<i32> {
-    value.and_then(|bytes| bytes[..].try_into().ok()).map(i32::from_be_bytes)
+    value
+        .and_then(|bytes| bytes[..].try_into().ok())
+        .map(i32::from_be_bytes)
 }
 
 fn address(value: Option<&Bytes>) -> Option<IpAddr> {
@@ -46,9 +48,14 @@ fn address(value: Option<&Bytes>) -> Option<IpAddr> {
 }
 
 fn tokens(value: Option<&Bytes>) -> Vec<Token> {
-    let set = CqlType::Set { element: Arc::new(CqlType::Text), frozen: false };
+    let set = CqlType::Set {
+        element: Arc::new(CqlType::Text),
+        frozen: false,
+    };
     let decoded = value.and_then(|bytes| set.decode(bytes).ok());
-    let Some(helenus_types::value::Value::Set(elements)) = decoded else { return Vec::new() };
+    let Some(helenus_types::value::Value::Set(elements)) = decoded else {
+        return Vec::new();
+    };
     elements
         .iter()
         .filter_map(|element| match element {
@@ -64,7 +71,9 @@ pub(crate) async fn read_local(queries: &Queries) -> Result<SavedLocal> {
         .run("SELECT host_id, gossip_generation, bootstrapped, tokens, cluster_name FROM system.local WHERE key = 'local'")
         .await
         .context("read system.local")?;
-    let Some(row) = rows.first() else { return Ok(SavedLocal::default()) };
+    let Some(row) = rows.first() else {
+        return Ok(SavedLocal::default());
+    };
     let value = |at: usize| row.get(at).and_then(Option::as_ref);
     Ok(SavedLocal {
         host_id: uuid(value(0)),
@@ -101,7 +110,10 @@ impl Control {
     /// Updates columns of this node's row.
     pub(super) async fn store_local(&self, assignments: &str) -> Result<()> {
         let query = format!("UPDATE system.local SET {assignments} WHERE key = 'local'");
-        self.queries.run(&query).await.with_context(|| format!("store in system.local: {assignments}"))?;
+        self.queries
+            .run(&query)
+            .await
+            .with_context(|| format!("store in system.local: {assignments}"))?;
         Ok(())
     }
 
@@ -129,12 +141,26 @@ impl Control {
 
     /// Writes what gossip says of a peer to the tables that drivers read.
     pub(super) async fn save_peer(&self, endpoint: Endpoint) {
-        let member = self.gossiper.members().into_iter().find(|member| member.endpoint == endpoint);
-        let Some(member) = member.filter(helenus_ring::Member::is_owner) else { return };
-        let (Some(host), Some(native)) = (member.host_id, member.native) else { return };
-        let list: Vec<String> = member.tokens.iter().map(|token| format!("'{token}'")).collect();
+        let member = self
+            .gossiper
+            .members()
+            .into_iter()
+            .find(|member| member.endpoint == endpoint);
+        let Some(member) = member.filter(helenus_ring::Member::is_owner) else {
+            return;
+        };
+        let (Some(host), Some(native)) = (member.host_id, member.native) else {
+            return;
+        };
+        let list: Vec<String> = member
+            .tokens
+            .iter()
+            .map(|token| format!("'{token}'"))
+            .collect();
         let list = list.join(", ");
-        let schema = member.schema.map_or_else(|| "null".to_owned(), |version| version.to_string());
+        let schema = member
+            .schema
+            .map_or_else(|| "null".to_owned(), |version| version.to_string());
         let release = quoted(member.release_version.as_deref().unwrap_or_default());
         let (dc, rack) = (quoted(&member.dc), quoted(&member.rack));
         let preferred = endpoint.address();
@@ -174,8 +200,15 @@ impl Control {
 
     pub(super) async fn forget_peer(&self, endpoint: Endpoint) {
         let queries = [
-            format!("DELETE FROM system.peers_v2 WHERE peer = '{}' AND peer_port = {}", endpoint.address(), endpoint.port()),
-            format!("DELETE FROM system.peers WHERE peer = '{}'", endpoint.address()),
+            format!(
+                "DELETE FROM system.peers_v2 WHERE peer = '{}' AND peer_port = {}",
+                endpoint.address(),
+                endpoint.port()
+            ),
+            format!(
+                "DELETE FROM system.peers WHERE peer = '{}'",
+                endpoint.address()
+            ),
         ];
         for query in queries {
             if let Err(error) = self.queries.run(&query).await {

@@ -26,14 +26,18 @@ pub(crate) struct Received {
 
 /// Serves one inbound connection until it ends; a peer that sends garbage is dropped with a log line.
 pub(crate) async fn accept(mut stream: TcpStream, handle: impl Fn(Received)) {
-    let address = stream.peer_addr().map_or_else(|_| "unknown".to_owned(), |address| address.to_string());
+    let address = stream
+        .peer_addr()
+        .map_or_else(|_| "unknown".to_owned(), |address| address.to_string());
     match serve(&mut stream, handle).await {
         Ok(()) => {}
         Err(Broken::Io(error)) => tracing::debug!(%address, %error, "inbound connection ended"),
         Err(Broken::Protocol(error)) => {
             tracing::info!(%address, %error, "dropped a peer that does not follow the internode protocol");
         }
-        Err(Broken::Handshake(reason)) => tracing::info!(%address, reason, "inbound handshake failed"),
+        Err(Broken::Handshake(reason)) => {
+            tracing::info!(%address, reason, "inbound handshake failed")
+        }
     }
 }
 
@@ -59,7 +63,9 @@ async fn serve(stream: &mut TcpStream, handle: impl Fn(Received)) -> Result<(), 
         return Err(Broken::Handshake("no common messaging version"));
     };
     if initiate.connection == ConnectionType::Streaming {
-        return Err(Broken::Handshake("Cassandra's streaming protocol is not supported yet"));
+        return Err(Broken::Handshake(
+            "Cassandra's streaming protocol is not supported yet",
+        ));
     }
     let mut messages = InboundMessages::new(initiate.framing);
     loop {
@@ -67,7 +73,11 @@ async fn serve(stream: &mut TcpStream, handle: impl Fn(Received)) -> Result<(), 
         buffer.clear();
         loop {
             match messages.next_message() {
-                Ok(Some(message)) => handle(Received { from: initiate.from, version, message }),
+                Ok(Some(message)) => handle(Received {
+                    from: initiate.from,
+                    version,
+                    message,
+                }),
                 Ok(None) => break,
                 Err(error) if error.is_recoverable() => {
                     tracing::info!(peer = %initiate.from, %error, "skipped a message that cannot be read");
@@ -88,7 +98,9 @@ async fn read_initiate(stream: &mut TcpStream, buffer: &mut BytesMut) -> Result<
             return Ok(initiate);
         }
         if stream.read_buf(buffer).await? == 0 {
-            return Err(Broken::Handshake("the peer closed the connection before its handshake was complete"));
+            return Err(Broken::Handshake(
+                "the peer closed the connection before its handshake was complete",
+            ));
         }
     }
 }

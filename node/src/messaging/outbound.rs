@@ -25,7 +25,11 @@ const RETRY_DELAY: Duration = Duration::from_millis(100);
 pub(super) struct Queue(mpsc::Sender<Outgoing>);
 
 impl Queue {
-    pub(super) fn start(messaging: &Rc<Messaging>, to: Endpoint, connection: ConnectionType) -> Self {
+    pub(super) fn start(
+        messaging: &Rc<Messaging>,
+        to: Endpoint,
+        connection: ConnectionType,
+    ) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE_LENGTH);
         tokio::task::spawn_local(run(Rc::downgrade(messaging), to, connection, receiver));
         Self(sender)
@@ -44,7 +48,9 @@ async fn run(
 ) {
     let mut failing = false;
     while let Some(first) = queue.recv().await {
-        let Some(edge) = messaging.upgrade() else { return };
+        let Some(edge) = messaging.upgrade() else {
+            return;
+        };
         match tokio::time::timeout(CONNECT_TIMEOUT, connect(&edge, to, connection)).await {
             Ok(Ok((stream, version))) => {
                 if failing {
@@ -56,7 +62,14 @@ async fn run(
             }
             outcome => {
                 if !failing {
-                    let error = outcome.map_or_else(|_| "timed out".to_owned(), |result| result.err().map_or_else(String::new, |error| error.to_string()));
+                    let error = outcome.map_or_else(
+                        |_| "timed out".to_owned(),
+                        |result| {
+                            result
+                                .err()
+                                .map_or_else(String::new, |error| error.to_string())
+                        },
+                    );
                     tracing::info!(peer = %to, ?connection, %error, "cannot connect to peer");
                     failing = true;
                 }
@@ -80,7 +93,11 @@ async fn connect(
     to: Endpoint,
     connection: ConnectionType,
 ) -> io::Result<(TcpStream, MessagingVersion)> {
-    let socket = if to.address().is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    let socket = if to.address().is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
     let local = edge.settings.local_address;
     if !local.is_unspecified() {
         socket.bind(std::net::SocketAddr::new(local, 0))?;
@@ -88,7 +105,12 @@ async fn connect(
     let mut stream = socket.connect(to.0).await?;
     stream.set_nodelay(true)?;
     let ours = VersionRange::ALL;
-    let initiate = Initiate { accept: ours, connection, framing: edge.settings.framing, from: edge.settings.me };
+    let initiate = Initiate {
+        accept: ours,
+        connection,
+        framing: edge.settings.framing,
+        from: edge.settings.me,
+    };
     stream.write_all(&initiate.encode()).await?;
     let mut answer = [0; ACCEPT_BYTES];
     stream.read_exact(&mut answer).await?;
@@ -108,7 +130,9 @@ async fn write_messages(
     queue: &mut mpsc::Receiver<Outgoing>,
 ) {
     let (mut reader, mut writer) = stream.into_split();
-    let Some(framing) = messaging.upgrade().map(|edge| edge.settings.framing) else { return };
+    let Some(framing) = messaging.upgrade().map(|edge| edge.settings.framing) else {
+        return;
+    };
     let mut frames = OutboundMessages::new(framing);
     let mut next = Some(first);
     let mut unexpected = [0; 64];
@@ -130,7 +154,9 @@ async fn write_messages(
                 }
             },
         };
-        let Some(edge) = messaging.upgrade() else { return };
+        let Some(edge) = messaging.upgrade() else {
+            return;
+        };
         push(&edge, version, message, &mut frames);
         while frames.pending_bytes() < MAX_BATCH_BYTES {
             match queue.try_recv() {
@@ -149,8 +175,17 @@ async fn write_messages(
     }
 }
 
-fn push(edge: &Messaging, version: MessagingVersion, message: Outgoing, frames: &mut OutboundMessages) {
-    let Outgoing { header, encode, deadline } = message;
+fn push(
+    edge: &Messaging,
+    version: MessagingVersion,
+    message: Outgoing,
+    frames: &mut OutboundMessages,
+) {
+    let Outgoing {
+        header,
+        encode,
+        deadline,
+    } = message;
     let id = header.id;
     if edge.clock.monotonic() > deadline {
         edge.complete(id, Err(FailureReason::Timeout));

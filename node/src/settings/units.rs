@@ -6,7 +6,9 @@ use std::time::Duration;
 
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     (&text[..end], text[end..].trim())
 }
 
@@ -15,7 +17,12 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration> {
     let (number, unit) = split(text);
     let bad = || anyhow!("'{text}' is not a duration such as 500ms, 10s, 5m, 3h or 1d");
     let count: u64 = number.parse().map_err(|_| bad())?;
-    let seconds = |each: u64| count.checked_mul(each).map(Duration::from_secs).ok_or_else(bad);
+    let seconds = |each: u64| {
+        count
+            .checked_mul(each)
+            .map(Duration::from_secs)
+            .ok_or_else(bad)
+    };
     match unit {
         "ns" => Ok(Duration::from_nanos(count)),
         "us" | "µs" => Ok(Duration::from_micros(count)),
@@ -43,12 +50,22 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64> {
     count.checked_mul(1 << shift).ok_or_else(bad)
 }
 
-const OLD_SUFFIXES: [&str; 7] =
-    ["_in_ms", "_in_seconds", "_in_secs", "_in_kb", "_in_mb", "_mb_per_sec", "_megabits_per_sec"];
+const OLD_SUFFIXES: [&str; 7] = [
+    "_in_ms",
+    "_in_seconds",
+    "_in_secs",
+    "_in_kb",
+    "_in_mb",
+    "_mb_per_sec",
+    "_megabits_per_sec",
+];
 
 /// The name without a unit that older versions put into it.
 pub(crate) fn current_name(name: &str) -> &str {
-    OLD_SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
+    OLD_SUFFIXES
+        .iter()
+        .find_map(|suffix| name.strip_suffix(suffix))
+        .unwrap_or(name)
 }
 
 /// The name that older versions gave to a duration in milliseconds.

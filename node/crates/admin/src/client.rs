@@ -31,10 +31,14 @@ pub enum ClientError {
 pub async fn call(socket: &Path, method: &str, target: &str) -> Result<Bytes, ClientError> {
     let stream = UnixStream::connect(socket)
         .await
-        .map_err(|error| ClientError::Connect { path: socket.to_owned(), error })?;
+        .map_err(|error| ClientError::Connect {
+            path: socket.to_owned(),
+            error,
+        })?;
     let broken = |error: &dyn std::fmt::Display| ClientError::Broken(error.to_string());
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| broken(&error))?;
     let request = hyper::Request::builder()
         .method(method)
         .uri(target)
@@ -42,13 +46,23 @@ pub async fn call(socket: &Path, method: &str, target: &str) -> Result<Bytes, Cl
         .body(Empty::<Bytes>::new())
         .map_err(|error| broken(&error))?;
     let exchange = async {
-        let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+        let response = sender
+            .send_request(request)
+            .await
+            .map_err(|error| broken(&error))?;
         let status = response.status();
-        let body = response.into_body().collect().await.map_err(|error| broken(&error))?.to_bytes();
+        let body = response
+            .into_body()
+            .collect()
+            .await
+            .map_err(|error| broken(&error))?
+            .to_bytes();
         if status.is_success() {
             Ok(body)
         } else {
-            Err(ClientError::Refused(String::from_utf8_lossy(&body).into_owned()))
+            Err(ClientError::Refused(
+                String::from_utf8_lossy(&body).into_owned(),
+            ))
         }
     };
     // the connection must be driven while the exchange goes on; its own end says nothing more
@@ -57,5 +71,8 @@ pub async fn call(socket: &Path, method: &str, target: &str) -> Result<Bytes, Cl
         std::future::pending::<Result<Bytes, ClientError>>().await
     };
     futures::pin_mut!(exchange, drive);
-    futures::future::select(exchange, drive).await.factor_first().0
+    futures::future::select(exchange, drive)
+        .await
+        .factor_first()
+        .0
 }

@@ -22,7 +22,11 @@ pub trait AdminNode: Send + Sync + 'static {
     /// Metrics in the text format of Prometheus.
     fn metrics(&self) -> BoxFuture<'static, String>;
     /// Writes memtables to SSTables; empty lists mean all.
-    fn flush(&self, keyspace: Option<String>, tables: Vec<String>) -> BoxFuture<'static, Result<(), String>>;
+    fn flush(
+        &self,
+        keyspace: Option<String>,
+        tables: Vec<String>,
+    ) -> BoxFuture<'static, Result<(), String>>;
     /// Stops serving and flushes everything.
     fn drain(&self) -> BoxFuture<'static, Result<(), String>>;
 }
@@ -57,7 +61,11 @@ async fn live(State(node): State<Shared>) -> Response {
     if node.is_live() {
         "live\n".into_response()
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "a thread of the node has ended: see its log\n").into_response()
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "a thread of the node has ended: see its log\n",
+        )
+            .into_response()
     }
 }
 
@@ -67,13 +75,24 @@ async fn ready(State(node): State<Shared>) -> Response {
         "ready\n".into_response()
     } else {
         let state = serde_json::to_string(&report.state).unwrap_or_default();
-        (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {state} {}\n", report.message)).into_response()
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("not ready: {state} {}\n", report.message),
+        )
+            .into_response()
     }
 }
 
 async fn metrics(State(node): State<Shared>) -> Response {
     let text = node.metrics().await;
-    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
+    (
+        [(
+            header::CONTENT_TYPE,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        )],
+        text,
+    )
+        .into_response()
 }
 
 async fn report(State(node): State<Shared>) -> axum::Json<NodeReport> {
@@ -92,7 +111,12 @@ struct FlushQuery {
 }
 
 async fn flush(State(node): State<Shared>, Query(query): Query<FlushQuery>) -> Response {
-    let tables = query.tables.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let tables = query
+        .tables
+        .split(',')
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect();
     answer(node.flush(query.keyspace, tables).await)
 }
 

@@ -43,10 +43,18 @@ pub async fn run(socket: &Path, command: &Command) -> Result<String, ClientError
                 target.push('&');
             }
             target.push_str("tables=");
-            target.push_str(&tables.iter().map(|table| percent(table)).collect::<Vec<_>>().join(","));
+            target.push_str(
+                &tables
+                    .iter()
+                    .map(|table| percent(table))
+                    .collect::<Vec<_>>()
+                    .join(","),
+            );
             call(socket, "POST", &target).await.map(|_| String::new())
         }
-        Command::Drain => call(socket, "POST", "/v1/drain").await.map(|_| String::new()),
+        Command::Drain => call(socket, "POST", "/v1/drain")
+            .await
+            .map(|_| String::new()),
         _ => {
             let body = call(socket, "GET", "/v1/ring").await?;
             let view: RingView = serde_json::from_slice(&body)
@@ -74,16 +82,25 @@ fn show(command: &Command, view: &RingView) -> String {
         Command::Info => info(view),
         Command::Ring => ring(view),
         Command::DescribeCluster => describe(view),
-        Command::GossipInfo => view.gossip.iter().fold(String::new(), |out, (endpoint, lines)| {
-            lines.iter().fold(out + &format!("/{endpoint}\n"), |out, line| out + "  " + line + "\n")
-        }),
+        Command::GossipInfo => view
+            .gossip
+            .iter()
+            .fold(String::new(), |out, (endpoint, lines)| {
+                lines
+                    .iter()
+                    .fold(out + &format!("/{endpoint}\n"), |out, line| {
+                        out + "  " + line + "\n"
+                    })
+            }),
         Command::Version => format!("ReleaseVersion: {}\n", view.me.release_version),
         Command::Flush { .. } | Command::Drain => String::new(),
     }
 }
 
 fn size(bytes: Option<u64>) -> String {
-    let Some(bytes) = bytes else { return "?".into() };
+    let Some(bytes) = bytes else {
+        return "?".into();
+    };
     let mut unit = 0;
     let mut rest = bytes;
     while rest >= 1024 * 1024 {
@@ -94,7 +111,12 @@ fn size(bytes: Option<u64>) -> String {
     if rest < 1024 {
         return format!("{rest} {}", units[unit]);
     }
-    format!("{}.{:02} {}", rest / 1024, (rest % 1024) * 100 / 1024, units[unit + 1])
+    format!(
+        "{}.{:02} {}",
+        rest / 1024,
+        (rest % 1024) * 100 / 1024,
+        units[unit + 1]
+    )
 }
 
 fn by_datacenter(view: &RingView) -> BTreeMap<&str, Vec<&NodeView>> {
@@ -118,10 +140,20 @@ fn mark(node: &NodeView) -> String {
 /// Columns as wide as their widest cell, two spaces apart.
 fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(String::len).max().unwrap_or(0);
+    let width = |at: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(at))
+            .map(String::len)
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     rows.iter().fold(String::new(), |mut out, row| {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
         out.push_str(&cells.join("  "));
         out.push('\n');
         out
@@ -135,7 +167,9 @@ fn status(view: &RingView) -> String {
         out.push_str(&format!("{title}\n{}\n", "=".repeat(title.len())));
         out.push_str("Status=Up/Down\n|/ State=Normal/Leaving/Joining/Moving\n");
         let mut rows = vec![
-            ["--", "Address", "Load", "Tokens", "Owns", "Host ID", "Rack"].map(str::to_owned).to_vec(),
+            ["--", "Address", "Load", "Tokens", "Owns", "Host ID", "Rack"]
+                .map(str::to_owned)
+                .to_vec(),
         ];
         for node in nodes {
             rows.push(vec![
@@ -156,8 +190,12 @@ fn status(view: &RingView) -> String {
 
 fn info(view: &RingView) -> String {
     let me = &view.me;
-    let own = view.nodes.iter().find(|node| node.address == me.broadcast_address);
-    let mebibytes = |bytes: u64| format!("{}.{:02}", bytes >> 20, ((bytes >> 10) & 1023) * 100 / 1024);
+    let own = view
+        .nodes
+        .iter()
+        .find(|node| node.address == me.broadcast_address);
+    let mebibytes =
+        |bytes: u64| format!("{}.{:02}", bytes >> 20, ((bytes >> 10) & 1023) * 100 / 1024);
     let rows = [
         ("ID", me.host_id.clone().unwrap_or_default()),
         ("Gossip active", "true".into()),
@@ -165,14 +203,23 @@ fn info(view: &RingView) -> String {
         ("Load", size(own.and_then(|node| node.load_bytes))),
         ("Generation No", view.generation.to_string()),
         ("Uptime (seconds)", view.uptime_seconds.to_string()),
-        ("Memory (MB)", format!("{} / {}", mebibytes(view.memory_used_bytes), mebibytes(view.memory_budget_bytes))),
+        (
+            "Memory (MB)",
+            format!(
+                "{} / {}",
+                mebibytes(view.memory_used_bytes),
+                mebibytes(view.memory_budget_bytes)
+            ),
+        ),
         ("Data Center", me.datacenter.clone()),
         ("Rack", me.rack.clone()),
         ("Tokens", me.tokens.to_string()),
         ("State", format!("{:?}", me.state).to_uppercase()),
         ("Message", me.message.clone()),
     ];
-    rows.iter().fold(String::new(), |out, (name, value)| out + &format!("{name:<23}: {value}\n"))
+    rows.iter().fold(String::new(), |out, (name, value)| {
+        out + &format!("{name:<23}: {value}\n")
+    })
 }
 
 fn ring(view: &RingView) -> String {
@@ -180,11 +227,18 @@ fn ring(view: &RingView) -> String {
     for (name, nodes) in by_datacenter(view) {
         let title = format!("Datacenter: {name}");
         out.push_str(&format!("\n{title}\n{}\n", "=".repeat(title.len())));
-        let mut entries: Vec<(i64, &NodeView)> =
-            nodes.iter().flat_map(|node| node.tokens.iter().map(move |token| (*token, *node))).collect();
+        let mut entries: Vec<(i64, &NodeView)> = nodes
+            .iter()
+            .flat_map(|node| node.tokens.iter().map(move |token| (*token, *node)))
+            .collect();
         entries.sort_by_key(|entry| entry.0);
-        let mut rows =
-            vec![["Address", "Rack", "Status", "State", "Load", "Owns", "Token"].map(str::to_owned).to_vec()];
+        let mut rows = vec![
+            [
+                "Address", "Rack", "Status", "State", "Load", "Owns", "Token",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+        ];
         for (token, node) in entries {
             rows.push(vec![
                 node.address.clone(),
@@ -205,9 +259,16 @@ fn describe(view: &RingView) -> String {
     let mut schemas: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut versions: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for node in &view.nodes {
-        let schema = if node.up { node.schema_version.as_str() } else { "UNREACHABLE" };
+        let schema = if node.up {
+            node.schema_version.as_str()
+        } else {
+            "UNREACHABLE"
+        };
         schemas.entry(schema).or_default().push(&node.address);
-        versions.entry(&node.release_version).or_default().push(format!("{}:{}", node.address, node.port));
+        versions
+            .entry(&node.release_version)
+            .or_default()
+            .push(format!("{}:{}", node.address, node.port));
     }
     let mut out = format!(
         "Cluster Information:\n\tName: {}\n\tSnitch: org.apache.cassandra.locator.GossipingPropertyFileSnitch\n\
@@ -236,7 +297,9 @@ fn describe(view: &RingView) -> String {
     }
     out.push_str("\nKeyspaces:\n");
     for (name, class, options) in &view.keyspaces {
-        out.push_str(&format!("\t{name} -> Replication class: {class} {{{options}}}\n"));
+        out.push_str(&format!(
+            "\t{name} -> Replication class: {class} {{{options}}}\n"
+        ));
     }
     out
 }

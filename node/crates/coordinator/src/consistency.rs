@@ -22,7 +22,10 @@ impl Factors {
     }
 
     fn of(&self, datacenter: &str) -> usize {
-        self.per_datacenter.iter().find(|entry| &*entry.0 == datacenter).map_or(0, |entry| entry.1)
+        self.per_datacenter
+            .iter()
+            .find(|entry| &*entry.0 == datacenter)
+            .map_or(0, |entry| entry.1)
     }
 }
 
@@ -32,11 +35,22 @@ fn majority(factor: usize) -> usize {
 
 /// Answers needed for a level, without regard to pending replicas.
 pub fn needs(level: ConsistencyLevel, factors: &Factors) -> Vec<Need> {
-    let anywhere = |count| vec![Need { datacenter: None, count }];
+    let anywhere = |count| {
+        vec![Need {
+            datacenter: None,
+            count,
+        }]
+    };
     // strategies without data centers have one factor under no name: local levels count everywhere
-    let unnamed = factors.per_datacenter.iter().all(|entry| entry.0.is_empty());
+    let unnamed = factors
+        .per_datacenter
+        .iter()
+        .all(|entry| entry.0.is_empty());
     let locally = |count| {
-        vec![Need { datacenter: (!unnamed).then(|| Arc::clone(&factors.local)), count }]
+        vec![Need {
+            datacenter: (!unnamed).then(|| Arc::clone(&factors.local)),
+            count,
+        }]
     };
     match level {
         ConsistencyLevel::Any | ConsistencyLevel::One | ConsistencyLevel::NodeLocal => anywhere(1),
@@ -46,7 +60,11 @@ pub fn needs(level: ConsistencyLevel, factors: &Factors) -> Vec<Need> {
         ConsistencyLevel::All => anywhere(factors.total()),
         ConsistencyLevel::LocalOne => locally(1),
         ConsistencyLevel::LocalQuorum | ConsistencyLevel::LocalSerial => {
-            locally(majority(if unnamed { factors.total() } else { factors.of(&factors.local) }))
+            locally(majority(if unnamed {
+                factors.total()
+            } else {
+                factors.of(&factors.local)
+            }))
         }
         ConsistencyLevel::EachQuorum => factors
             .per_datacenter
@@ -61,7 +79,9 @@ pub fn needs(level: ConsistencyLevel, factors: &Factors) -> Vec<Need> {
 }
 
 fn counts(need: &Need, replica: &Replica) -> bool {
-    need.datacenter.as_ref().is_none_or(|datacenter| *datacenter == replica.datacenter)
+    need.datacenter
+        .as_ref()
+        .is_none_or(|datacenter| *datacenter == replica.datacenter)
 }
 
 /// Needs of a write: every pending replica that counts adds one, so that a joining node's copy never
@@ -76,11 +96,21 @@ pub fn write_needs(
         return Ok(needs);
     }
     for need in &mut needs {
-        need.count += replicas.pending.iter().filter(|replica| counts(need, replica)).count();
+        need.count += replicas
+            .pending
+            .iter()
+            .filter(|replica| counts(need, replica))
+            .count();
         let all = || replicas.natural.iter().chain(&replicas.pending);
-        let alive = all().filter(|replica| replica.up && counts(need, replica)).count();
+        let alive = all()
+            .filter(|replica| replica.up && counts(need, replica))
+            .count();
         if alive < need.count {
-            return Err(CoordinatorError::Unavailable { level, required: need.count, alive });
+            return Err(CoordinatorError::Unavailable {
+                level,
+                required: need.count,
+                alive,
+            });
         }
     }
     Ok(needs)
@@ -103,10 +133,17 @@ pub fn read_targets(
 ) -> Result<ReadTargets, CoordinatorError> {
     let mut targets = ReadTargets::default();
     for need in needs(level, factors) {
-        let alive: Vec<&Replica> =
-            replicas.natural.iter().filter(|replica| replica.up && counts(&need, replica)).collect();
+        let alive: Vec<&Replica> = replicas
+            .natural
+            .iter()
+            .filter(|replica| replica.up && counts(&need, replica))
+            .collect();
         if alive.len() < need.count {
-            return Err(CoordinatorError::Unavailable { level, required: need.count, alive: alive.len() });
+            return Err(CoordinatorError::Unavailable {
+                level,
+                required: need.count,
+                alive: alive.len(),
+            });
         }
         let (chosen, spares) = alive.split_at(need.count);
         targets.chosen.extend(chosen.iter().copied().cloned());
@@ -123,21 +160,39 @@ mod tests {
 
     fn replica(last: u8, datacenter: &str, up: bool) -> Replica {
         let endpoint = Endpoint::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, last)), 7000);
-        Replica { endpoint, host_id: None, datacenter: datacenter.into(), up }
+        Replica {
+            endpoint,
+            host_id: None,
+            datacenter: datacenter.into(),
+            up,
+        }
     }
 
     fn factors() -> Factors {
-        Factors { local: "east".into(), per_datacenter: vec![("east".into(), 3), ("west".into(), 3)] }
+        Factors {
+            local: "east".into(),
+            per_datacenter: vec![("east".into(), 3), ("west".into(), 3)],
+        }
     }
 
     fn set() -> ReplicaSet {
-        let natural = (1..=6_u8).map(|n| replica(n, if n <= 3 { "east" } else { "west" }, n != 3)).collect();
-        ReplicaSet { natural, pending: Vec::new() }
+        let natural = (1..=6_u8)
+            .map(|n| replica(n, if n <= 3 { "east" } else { "west" }, n != 3))
+            .collect();
+        ReplicaSet {
+            natural,
+            pending: Vec::new(),
+        }
     }
 
     #[test]
     fn levels_count_as_cassandra_counts() {
-        let total = |level| needs(level, &factors()).iter().map(|need| need.count).sum::<usize>();
+        let total = |level| {
+            needs(level, &factors())
+                .iter()
+                .map(|need| need.count)
+                .sum::<usize>()
+        };
         for (level, expected) in [
             (ConsistencyLevel::One, 1),
             (ConsistencyLevel::Quorum, 4),
@@ -163,7 +218,11 @@ mod tests {
         replicas.natural[1].up = false;
         assert_eq!(
             read_targets(ConsistencyLevel::LocalQuorum, &factors(), &replicas),
-            Err(CoordinatorError::Unavailable { level: ConsistencyLevel::LocalQuorum, required: 2, alive: 1 })
+            Err(CoordinatorError::Unavailable {
+                level: ConsistencyLevel::LocalQuorum,
+                required: 2,
+                alive: 1
+            })
         );
     }
 }

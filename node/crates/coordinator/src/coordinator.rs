@@ -2,7 +2,9 @@
 
 use crate::consistency::{Factors, ReadTargets, read_targets, write_needs};
 use crate::error::{CoordinatorError, FailureReason, WriteKind};
-use crate::replicas::{Replica, ReplicaFailure, ReplicaRequest, ReplicaResponse, ReplicaSet, Replicas};
+use crate::replicas::{
+    Replica, ReplicaFailure, ReplicaRequest, ReplicaResponse, ReplicaSet, Replicas,
+};
 use crate::resolve::{live_rows, resolve};
 use crate::speculation::{Speculation, SpeculativeRetry};
 use crate::tally::{Progress, Tally};
@@ -60,11 +62,18 @@ impl<R> Clone for Coordinator<R> {
 impl<R: Replicas + 'static> Coordinator<R> {
     /// A coordinator over these replicas.
     pub fn new(replicas: Rc<R>, settings: CoordinatorSettings) -> Self {
-        Self { replicas, settings, speculation: Rc::default() }
+        Self {
+            replicas,
+            settings,
+            speculation: Rc::default(),
+        }
     }
 
     fn factors(&self, keyspace: &Keyspace) -> Factors {
-        Factors { local: self.replicas.datacenter(), per_datacenter: self.replicas.replication_factors(keyspace) }
+        Factors {
+            local: self.replicas.datacenter(),
+            per_datacenter: self.replicas.replication_factors(keyspace),
+        }
     }
 
     /// Applies writes, each on its replicas, all at the same level. The first failure is returned
@@ -78,8 +87,12 @@ impl<R: Replicas + 'static> Coordinator<R> {
     ) -> Result<(), CoordinatorError> {
         let mut writes = FuturesUnordered::new();
         for mutation in mutations {
-            let keyspace = keyspace_of(&mutation.keyspace)
-                .ok_or_else(|| CoordinatorError::Invalid(format!("Keyspace '{}' does not exist", mutation.keyspace)))?;
+            let keyspace = keyspace_of(&mutation.keyspace).ok_or_else(|| {
+                CoordinatorError::Invalid(format!(
+                    "Keyspace '{}' does not exist",
+                    mutation.keyspace
+                ))
+            })?;
             writes.push(async move { self.write(&keyspace, mutation, level, kind).await });
         }
         let mut outcome = Ok(());
@@ -106,7 +119,11 @@ impl<R: Replicas + 'static> Coordinator<R> {
         for replica in set.natural.iter().chain(&set.pending) {
             if replica.up {
                 tally.asked(&replica.datacenter);
-                requests.push(self.ask(replica, ReplicaRequest::Write(Rc::clone(&mutation)), self.settings.write_request_timeout));
+                requests.push(self.ask(
+                    replica,
+                    ReplicaRequest::Write(Rc::clone(&mutation)),
+                    self.settings.write_request_timeout,
+                ));
             } else {
                 hinted |= self.replicas.hint(replica, &mutation);
             }
@@ -115,7 +132,8 @@ impl<R: Replicas + 'static> Coordinator<R> {
             self.finish_in_background(requests, mutation);
             return Ok(());
         }
-        self.await_writes(requests, mutation, tally, level, kind).await
+        self.await_writes(requests, mutation, tally, level, kind)
+            .await
     }
 
     async fn await_writes(
@@ -190,7 +208,8 @@ impl<R: Replicas + 'static> Coordinator<R> {
             ReadKind::Partition { key, .. } => {
                 let set = self.replicas.replicas(keyspace, key.token);
                 let targets = read_targets(level, &self.factors(keyspace), &set)?;
-                self.read_from(targets, command, level, self.settings.read_request_timeout).await
+                self.read_from(targets, command, level, self.settings.read_request_timeout)
+                    .await
             }
             ReadKind::Range(range) => {
                 let range = range.clone();
@@ -221,7 +240,10 @@ impl<R: Replicas + 'static> Coordinator<R> {
                 part.limits.first_partition_returned = 0;
             }
             part.kind = ReadKind::Range(sub_range);
-            found.extend(self.read_from(targets, part, level, self.settings.range_request_timeout).await?);
+            found.extend(
+                self.read_from(targets, part, level, self.settings.range_request_timeout)
+                    .await?,
+            );
         }
         Ok(found)
     }
@@ -236,7 +258,9 @@ impl<R: Replicas + 'static> Coordinator<R> {
         let factors = self.factors(keyspace);
         let mut plan: Vec<(DataRange, ReplicaSet, ReadTargets)> = Vec::new();
         for (after, to) in self.replicas.ranges(keyspace) {
-            let Some(part) = intersect(range, after, to) else { continue };
+            let Some(part) = intersect(range, after, to) else {
+                continue;
+            };
             let set = self.replicas.replicas(keyspace, to);
             if let Some((last, last_set, _)) = plan.last_mut()
                 && same_members(last_set, &set)
@@ -247,7 +271,10 @@ impl<R: Replicas + 'static> Coordinator<R> {
             let targets = read_targets(level, &factors, &set)?;
             plan.push((part, set, targets));
         }
-        Ok(plan.into_iter().map(|(part, _, targets)| (part, targets)).collect())
+        Ok(plan
+            .into_iter()
+            .map(|(part, _, targets)| (part, targets))
+            .collect())
     }
 
     async fn read_from(
@@ -260,7 +287,9 @@ impl<R: Replicas + 'static> Coordinator<R> {
         let command = Rc::new(command);
         // digests pay for single partitions only, as in Cassandra: ranges ask everyone for data
         let digests = matches!(command.kind, ReadKind::Partition { .. });
-        let answers = self.ask_enough(targets, &command, digests, level, timeout).await?;
+        let answers = self
+            .ask_enough(targets, &command, digests, level, timeout)
+            .await?;
         if let [(_, ReplicaResponse::Data(data))] = &answers[..] {
             return Ok(data.clone());
         }
@@ -301,9 +330,18 @@ impl<R: Replicas + 'static> Coordinator<R> {
             .collect();
         let retry = SpeculativeRetry::parse(&command.table.params.speculative_retry);
         self.speculation.borrow_mut().begin();
-        let delay = self.speculation.borrow().delay(retry).filter(|_| !spares.is_empty());
+        let delay = self
+            .speculation
+            .borrow()
+            .delay(retry)
+            .filter(|_| !spares.is_empty());
         let started = tokio::time::Instant::now();
-        let mut gathered = Gathered { answers: Vec::with_capacity(required), failures: Vec::new(), required, level };
+        let mut gathered = Gathered {
+            answers: Vec::with_capacity(required),
+            failures: Vec::new(),
+            required,
+            level,
+        };
         let mut outstanding = requests;
         let mut may_speculate = delay.is_some();
         while gathered.answers.len() < required {
@@ -331,7 +369,11 @@ impl<R: Replicas + 'static> Coordinator<R> {
                     if reason != FailureReason::Timeout
                         && let Some(spare) = spares.pop_front()
                     {
-                        outstanding.push(self.ask(&spare, ReplicaRequest::Read(Rc::clone(command)), timeout));
+                        outstanding.push(self.ask(
+                            &spare,
+                            ReplicaRequest::Read(Rc::clone(command)),
+                            timeout,
+                        ));
                     }
                     if gathered.answers.len() + outstanding.len() < required {
                         return Err(gathered.error());
@@ -352,17 +394,22 @@ impl<R: Replicas + 'static> Coordinator<R> {
         level: ConsistencyLevel,
         timeout: Duration,
     ) -> Result<Vec<Partition>, CoordinatorError> {
-        let all_data = first.iter().all(|(_, answer)| matches!(answer, ReplicaResponse::Data(_)));
+        let all_data = first
+            .iter()
+            .all(|(_, answer)| matches!(answer, ReplicaResponse::Data(_)));
         let chosen: Vec<Replica> = first.iter().map(|(replica, _)| replica.clone()).collect();
         let mut answers = all_data.then_some(first);
         let mut asked = (*command).clone();
         for round in 0..=MAX_SHORT_READ_ROUNDS {
-            let data = match answers.take() {
-                Some(answers) => answers,
-                None => {
-                    let targets = ReadTargets { chosen: chosen.clone(), spares: Vec::new() };
-                    self.ask_enough(targets, &Rc::new(asked.clone()), false, level, timeout).await?
-                }
+            let data = if let Some(answers) = answers.take() {
+                answers
+            } else {
+                let targets = ReadTargets {
+                    chosen: chosen.clone(),
+                    spares: Vec::new(),
+                };
+                self.ask_enough(targets, &Rc::new(asked.clone()), false, level, timeout)
+                    .await?
             };
             let (replicas, partitions): (Vec<Replica>, Vec<Vec<Partition>>) = data
                 .into_iter()
@@ -372,14 +419,17 @@ impl<R: Replicas + 'static> Coordinator<R> {
                 })
                 .unzip();
             let resolved = resolve(&asked, &partitions);
-            self.repair(&replicas, resolved.repairs, level, timeout).await?;
+            self.repair(&replicas, resolved.repairs, level, timeout)
+                .await?;
             if !resolved.short {
                 return Ok(resolved.partitions);
             }
             tracing::debug!(round, table = %command.table.name, "short read: asking replicas for more rows");
             asked.limits.rows = asked.limits.rows.saturating_mul(2);
         }
-        Err(CoordinatorError::Server("replicas disagree on too many rows: run a repair of this table".into()))
+        Err(CoordinatorError::Server(
+            "replicas disagree on too many rows: run a repair of this table".into(),
+        ))
     }
 
     async fn repair(
@@ -393,13 +443,28 @@ impl<R: Replicas + 'static> Coordinator<R> {
         let mut requests: FuturesUnordered<_> = replicas
             .iter()
             .zip(repairs)
-            .flat_map(|(replica, mutations)| mutations.into_iter().map(move |mutation| (replica, mutation)))
-            .map(|(replica, mutation)| self.ask(replica, ReplicaRequest::ReadRepair(Rc::new(mutation)), timeout))
+            .flat_map(|(replica, mutations)| {
+                mutations
+                    .into_iter()
+                    .map(move |mutation| (replica, mutation))
+            })
+            .map(|(replica, mutation)| {
+                self.ask(
+                    replica,
+                    ReplicaRequest::ReadRepair(Rc::new(mutation)),
+                    timeout,
+                )
+            })
             .collect();
         while let Some((replica, answer)) = requests.next().await {
             if let Err(ReplicaFailure(reason)) = answer {
                 tracing::debug!(endpoint = %replica.endpoint, ?reason, "read repair was not acknowledged");
-                return Err(CoordinatorError::ReadTimeout { level, received: required - 1, required, data_present: true });
+                return Err(CoordinatorError::ReadTimeout {
+                    level,
+                    received: required - 1,
+                    required,
+                    data_present: true,
+                });
             }
         }
         Ok(())
@@ -411,9 +476,20 @@ type Answer = Result<ReplicaResponse, ReplicaFailure>;
 fn write_error(tally: &Tally, level: ConsistencyLevel, kind: WriteKind) -> CoordinatorError {
     let (received, required, failures) = (tally.received(), tally.required(), tally.refusals());
     if failures.is_empty() {
-        CoordinatorError::WriteTimeout { level, received, required, kind }
+        CoordinatorError::WriteTimeout {
+            level,
+            received,
+            required,
+            kind,
+        }
     } else {
-        CoordinatorError::WriteFailure { level, received, required, kind, failures }
+        CoordinatorError::WriteFailure {
+            level,
+            received,
+            required,
+            kind,
+            failures,
+        }
     }
 }
 
@@ -427,13 +503,34 @@ struct Gathered {
 
 impl Gathered {
     fn error(self) -> CoordinatorError {
-        let Self { answers, failures, required, level } = self;
+        let Self {
+            answers,
+            failures,
+            required,
+            level,
+        } = self;
         let received = answers.len();
-        let data_present = answers.iter().any(|(_, answer)| matches!(answer, ReplicaResponse::Data(_)));
-        if failures.iter().all(|(_, reason)| *reason == FailureReason::Timeout) {
-            CoordinatorError::ReadTimeout { level, received, required, data_present }
+        let data_present = answers
+            .iter()
+            .any(|(_, answer)| matches!(answer, ReplicaResponse::Data(_)));
+        if failures
+            .iter()
+            .all(|(_, reason)| *reason == FailureReason::Timeout)
+        {
+            CoordinatorError::ReadTimeout {
+                level,
+                received,
+                required,
+                data_present,
+            }
         } else {
-            CoordinatorError::ReadFailure { level, received, required, data_present, failures }
+            CoordinatorError::ReadFailure {
+                level,
+                received,
+                required,
+                data_present,
+                failures,
+            }
         }
     }
 }
@@ -468,9 +565,16 @@ fn place(position: &PartitionPosition, end: bool) -> (bool, Token, u8, &[u8]) {
 
 /// The part of a range whose tokens are after `after`, up to and including `to`.
 fn intersect(range: &DataRange, after: Token, to: Token) -> Option<DataRange> {
-    let ring_start =
-        if after == Token::MINIMUM { PartitionPosition::MinOf(after) } else { PartitionPosition::MaxOf(after) };
-    let ring_end = if to == Token::MINIMUM { PartitionPosition::MinOf(to) } else { PartitionPosition::MaxOf(to) };
+    let ring_start = if after == Token::MINIMUM {
+        PartitionPosition::MinOf(after)
+    } else {
+        PartitionPosition::MaxOf(after)
+    };
+    let ring_end = if to == Token::MINIMUM {
+        PartitionPosition::MinOf(to)
+    } else {
+        PartitionPosition::MaxOf(to)
+    };
     let mut part = range.clone();
     if place(&ring_start, false).cmp(&place(&range.start, false)) == Ordering::Greater {
         part.start = ring_start;
@@ -480,8 +584,19 @@ fn intersect(range: &DataRange, after: Token, to: Token) -> Option<DataRange> {
         part.end = ring_end;
     }
     let (start, end) = (place(&part.start, false), place(&part.end, true));
-    let single_key = matches!((&part.start, &part.end),
-        (PartitionPosition::Key { inclusive: true, .. }, PartitionPosition::Key { inclusive: true, .. }));
+    let single_key = matches!(
+        (&part.start, &part.end),
+        (
+            PartitionPosition::Key {
+                inclusive: true,
+                ..
+            },
+            PartitionPosition::Key {
+                inclusive: true,
+                ..
+            }
+        )
+    );
     (start < end || (start == end && single_key)).then_some(part)
 }
 
@@ -494,10 +609,25 @@ mod tests {
     fn ranges_are_cut_at_ring_tokens() {
         let all = DataRange::all(ClusteringFilter::all());
         let cut = intersect(&all, Token(5), Token(9)).unwrap();
-        assert_eq!((cut.start, cut.end), (PartitionPosition::MaxOf(Token(5)), PartitionPosition::MaxOf(Token(9))));
+        assert_eq!(
+            (cut.start, cut.end),
+            (
+                PartitionPosition::MaxOf(Token(5)),
+                PartitionPosition::MaxOf(Token(9))
+            )
+        );
         let last = intersect(&all, Token(9), Token::MINIMUM).unwrap();
-        assert_eq!((last.start, last.end), (PartitionPosition::MaxOf(Token(9)), PartitionPosition::MinOf(Token::MINIMUM)));
-        let tail = DataRange { start: PartitionPosition::MaxOf(Token(20)), ..all };
+        assert_eq!(
+            (last.start, last.end),
+            (
+                PartitionPosition::MaxOf(Token(9)),
+                PartitionPosition::MinOf(Token::MINIMUM)
+            )
+        );
+        let tail = DataRange {
+            start: PartitionPosition::MaxOf(Token(20)),
+            ..all
+        };
         assert_eq!(intersect(&tail, Token(5), Token(9)), None);
         assert!(intersect(&tail, Token(9), Token::MINIMUM).is_some());
     }

@@ -67,13 +67,27 @@ impl WriteKind {
 pub enum CoordinatorError {
     /// Too few replicas are up; nothing was sent. Retry when nodes are back, or at a lower level.
     #[error("Cannot achieve consistency level {level}")]
-    Unavailable { level: ConsistencyLevel, required: usize, alive: usize },
+    Unavailable {
+        level: ConsistencyLevel,
+        required: usize,
+        alive: usize,
+    },
     /// Too few replicas acknowledged in time; the write may or may not have been applied.
     #[error("Operation timed out - received only {received} responses.")]
-    WriteTimeout { level: ConsistencyLevel, received: usize, required: usize, kind: WriteKind },
+    WriteTimeout {
+        level: ConsistencyLevel,
+        received: usize,
+        required: usize,
+        kind: WriteKind,
+    },
     /// Too few replicas answered in time.
     #[error("Operation timed out - received only {received} responses.")]
-    ReadTimeout { level: ConsistencyLevel, received: usize, required: usize, data_present: bool },
+    ReadTimeout {
+        level: ConsistencyLevel,
+        received: usize,
+        required: usize,
+        data_present: bool,
+    },
     /// Replicas refused, so that the level cannot be reached.
     #[error("Operation failed - received {received} responses and {} failures", failures.len())]
     WriteFailure {

@@ -60,13 +60,23 @@ pub struct Hint {
 impl Hint {
     /// A hint of a write made at `created_ms`.
     pub fn new(mutation: Mutation, created_ms: i64) -> Self {
-        let graces = mutation.updates.iter().map(|update| update.table.params.gc_grace_seconds);
-        Self { created_ms, gc_grace_seconds: graces.min().unwrap_or(0), mutation }
+        let graces = mutation
+            .updates
+            .iter()
+            .map(|update| update.table.params.gc_grace_seconds);
+        Self {
+            created_ms,
+            gc_grace_seconds: graces.min().unwrap_or(0),
+            mutation,
+        }
     }
 
     /// Whether it may not be applied any more (H1).
     pub fn is_expired(&self, now_ms: i64) -> bool {
-        now_ms > self.created_ms.saturating_add(i64::from(self.gc_grace_seconds) * 1000)
+        now_ms
+            > self
+                .created_ms
+                .saturating_add(i64::from(self.gc_grace_seconds) * 1000)
     }
 
     /// Writes it in Cassandra's form.
@@ -77,10 +87,18 @@ impl Hint {
     }
 
     /// Reads what [`Self::encode`] writes.
-    pub fn decode(reader: &mut Reader, schema: &Schema, version: Version) -> Result<Self, CodecError> {
+    pub fn decode(
+        reader: &mut Reader,
+        schema: &Schema,
+        version: Version,
+    ) -> Result<Self, CodecError> {
         let created_ms = reader.i64()?;
         let gc_grace_seconds = i32::try_from(reader.unsigned_vint()?).unwrap_or(i32::MAX);
-        Ok(Self { created_ms, gc_grace_seconds, mutation: mutation::decode(reader, schema, version)? })
+        Ok(Self {
+            created_ms,
+            gc_grace_seconds,
+            mutation: mutation::decode(reader, schema, version)?,
+        })
     }
 }
 
@@ -107,14 +125,19 @@ pub struct HintStore {
 
 impl std::fmt::Debug for HintStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HintStore").field("directory", &self.directory).finish_non_exhaustive()
+        f.debug_struct("HintStore")
+            .field("directory", &self.directory)
+            .finish_non_exhaustive()
     }
 }
 
 impl HintStore {
     /// Opens the folder; hints of an earlier life are found again.
     pub fn open(disk: Arc<dyn Disk>, directory: PathBuf) -> Result<Self, HintError> {
-        let failed = |error| HintError::Io { path: directory.clone(), error };
+        let failed = |error| HintError::Io {
+            path: directory.clone(),
+            error,
+        };
         disk.create_dir_all(&directory).map_err(failed)?;
         let mut targets: BTreeMap<HostId, Target> = BTreeMap::new();
         let mut next_number = 1;
@@ -125,9 +148,16 @@ impl HintStore {
             }
         }
         for target in targets.values_mut() {
-            target.files.sort_by_key(|path| parse_name(path).map(|name| name.1));
+            target
+                .files
+                .sort_by_key(|path| parse_name(path).map(|name| name.1));
         }
-        Ok(Self { disk, directory, targets, next_number })
+        Ok(Self {
+            disk,
+            directory,
+            targets,
+            next_number,
+        })
     }
 
     /// Hosts for which hints are kept.
@@ -139,7 +169,8 @@ impl HintStore {
     pub fn keep(&mut self, host: HostId, hint: &Hint) -> Result<(), HintError> {
         let mut body = Vec::new();
         hint.encode(VERSION, &mut body)?;
-        let length = u32::try_from(body.len()).map_err(|_| CodecError::Invalid("a hint exceeds 4 GiB"))?;
+        let length =
+            u32::try_from(body.len()).map_err(|_| CodecError::Invalid("a hint exceeds 4 GiB"))?;
         let mut record = Vec::with_capacity(body.len() + RECORD_OVERHEAD);
         record.put_u32(length);
         record.put_u32(crc32fast::hash(&length.to_be_bytes()));
@@ -147,7 +178,9 @@ impl HintStore {
         record.put_u32(crc32fast::hash(&body));
         let open = self.open_file(host)?;
         let path = open.path.clone();
-        open.file.append(&record).map_err(|error| HintError::Io { path, error })?;
+        open.file
+            .append(&record)
+            .map_err(|error| HintError::Io { path, error })?;
         open.length += record.len() as u64;
         Ok(())
     }
@@ -158,15 +191,27 @@ impl HintStore {
             target.files.push(full.path);
         }
         if target.open.is_none() {
-            let path = self.directory.join(format!("{host}-{}.hints", self.next_number));
+            let path = self
+                .directory
+                .join(format!("{host}-{}.hints", self.next_number));
             self.next_number += 1;
-            let failed = |error| HintError::Io { path: path.clone(), error };
+            let failed = |error| HintError::Io {
+                path: path.clone(),
+                error,
+            };
             let file = self.disk.create(&path).map_err(failed)?;
             file.append(MAGIC).map_err(failed)?;
             self.disk.sync_dir(&self.directory).map_err(failed)?;
-            target.open = Some(Open { path: path.clone(), file, length: MAGIC.len() as u64 });
+            target.open = Some(Open {
+                path: path.clone(),
+                file,
+                length: MAGIC.len() as u64,
+            });
         }
-        target.open.as_mut().ok_or(HintError::Codec(CodecError::Invalid("no open hint file")))
+        target
+            .open
+            .as_mut()
+            .ok_or(HintError::Codec(CodecError::Invalid("no open hint file")))
     }
 
     /// The oldest file of a host, closed for further hints; `None` when there are none left.
@@ -186,7 +231,10 @@ impl HintStore {
 
     /// Reads a file. Hints of tables that are gone are left out; so is a torn tail.
     pub fn read(&self, path: &Path, schema: &Schema) -> Result<Vec<Hint>, HintError> {
-        let content = self.disk.read(path).map_err(|error| HintError::Io { path: path.to_owned(), error })?;
+        let content = self.disk.read(path).map_err(|error| HintError::Io {
+            path: path.to_owned(),
+            error,
+        })?;
         let (hints, torn) = parse(content, schema);
         if torn {
             tracing::warn!(path = %path.display(), hints = hints.len(), "hint file ends in the middle of a record or is damaged there: the rest is left out; repair the tables of this host");
@@ -199,7 +247,10 @@ impl HintStore {
         if let Some(target) = self.targets.get_mut(&host) {
             target.files.retain(|file| file != path);
         }
-        self.disk.remove(path).map_err(|error| HintError::Io { path: path.to_owned(), error })
+        self.disk.remove(path).map_err(|error| HintError::Io {
+            path: path.to_owned(),
+            error,
+        })
     }
 }
 
@@ -217,7 +268,9 @@ fn parse(content: Bytes, schema: &Schema) -> (Vec<Hint>, bool) {
     }
     let mut hints = Vec::new();
     while !reader.is_empty() {
-        let Some(body) = next_record(&mut reader) else { return (hints, true) };
+        let Some(body) = next_record(&mut reader) else {
+            return (hints, true);
+        };
         match Hint::decode(&mut Reader::new(body), schema, VERSION) {
             Ok(hint) => hints.push(hint),
             Err(error) => tracing::info!(%error, "left out a hint that fits no table any more"),
@@ -257,7 +310,11 @@ mod tests {
         let table = Arc::clone(schema.table("k", "t").unwrap());
         let column = table.regular_columns()[0].id;
         let mut row = Row::new(Clustering::default());
-        row.add_cell(&table, column, Cell::live(5, 0, 0, None, Bytes::copy_from_slice(&value.to_be_bytes())));
+        row.add_cell(
+            &table,
+            column,
+            Cell::live(5, 0, 0, None, Bytes::copy_from_slice(&value.to_be_bytes())),
+        );
         let mut partition = Partition::new(DecoratedKey::new(Bytes::from_static(&[0, 0, 0, 1])));
         partition.unfiltereds.push(Unfiltered::Row(row));
         Hint::new(Mutation::of(PartitionUpdate { table, partition }), 1_000)
@@ -265,12 +322,18 @@ mod tests {
 
     #[test]
     fn hints_survive_a_killed_process_and_end_at_a_torn_tail() {
-        let (disk, schema, host) = (SimulatedDisk::default(), schema(), HostId(Uuid::from_u128(9)));
+        let (disk, schema, host) = (
+            SimulatedDisk::default(),
+            schema(),
+            HostId(Uuid::from_u128(9)),
+        );
         let directory = PathBuf::from("/hints");
         let hints = [hint(&schema, 1), hint(&schema, 2)];
         {
             let mut store = HintStore::open(Arc::new(disk.clone()), directory.clone()).unwrap();
-            hints.iter().for_each(|hint| store.keep(host, hint).unwrap());
+            hints
+                .iter()
+                .for_each(|hint| store.keep(host, hint).unwrap());
         }
         let mut store = HintStore::open(Arc::new(disk.clone()), directory.clone()).unwrap();
         assert_eq!(store.targets().collect::<Vec<_>>(), [host]);

@@ -22,4 +22,6 @@ pub mod tally;
 
 pub use coordinator::{Coordinator, CoordinatorSettings};
 pub use error::{CoordinatorError, FailureReason, WriteKind};
-pub use replicas::{Replica, ReplicaFailure, ReplicaRequest, ReplicaResponse, ReplicaSet, Replicas};
+pub use replicas::{
+    Replica, ReplicaFailure, ReplicaRequest, ReplicaResponse, ReplicaSet, Replicas,
+};

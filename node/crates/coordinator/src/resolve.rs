@@ -3,7 +3,8 @@
 
 use helenus_rows::merge::merge_partitions;
 use helenus_rows::{
-    Clustering, DataLimits, Mutation, Partition, PartitionUpdate, ReadCommand, ReadKind, Row, Unfiltered,
+    Clustering, DataLimits, Mutation, Partition, PartitionUpdate, ReadCommand, ReadKind, Row,
+    Unfiltered,
 };
 use helenus_schema::TableMetadata;
 use helenus_types::{DecoratedKey, NowInSeconds};
@@ -38,7 +39,13 @@ pub fn resolve(command: &ReadCommand, answers: &[Vec<Partition>]) -> Resolved {
     }
     let mut partitions: Vec<Partition> = by_key
         .values()
-        .filter_map(|versions| merge_partitions(&command.table, versions.iter().map(|p| (*p).clone()).collect(), reversed))
+        .filter_map(|versions| {
+            merge_partitions(
+                &command.table,
+                versions.iter().map(|p| (*p).clone()).collect(),
+                reversed,
+            )
+        })
         .collect();
     let trusted = answers
         .iter()
@@ -48,10 +55,18 @@ pub fn resolve(command: &ReadCommand, answers: &[Vec<Partition>]) -> Resolved {
     let mut short = false;
     if let Some(end) = &trusted {
         truncate_after(&mut partitions, end, &command.table, reversed);
-        short = live_rows(&partitions, &command.limits, command.now_in_seconds) < u64::from(command.limits.rows);
+        short = live_rows(&partitions, &command.limits, command.now_in_seconds)
+            < u64::from(command.limits.rows);
     }
-    let repairs = answers.iter().map(|answer| repairs_of(command, &partitions, answer)).collect();
-    Resolved { partitions, repairs, short }
+    let repairs = answers
+        .iter()
+        .map(|answer| repairs_of(command, &partitions, answer))
+        .collect();
+    Resolved {
+        partitions,
+        repairs,
+        short,
+    }
 }
 
 /// The place of the last row of an answer; no clustering: the end of that partition.
@@ -59,7 +74,10 @@ type Position = (DecoratedKey, Option<Clustering>);
 
 fn last_position(answer: &[Partition]) -> Option<Position> {
     let partition = answer.last()?;
-    Some((partition.key.clone(), partition.rows().last().map(|row| row.clustering.clone())))
+    Some((
+        partition.key.clone(),
+        partition.rows().last().map(|row| row.clustering.clone()),
+    ))
 }
 
 fn compare_rows(a: &Clustering, b: &Clustering, table: &TableMetadata, reversed: bool) -> Ordering {
@@ -67,7 +85,12 @@ fn compare_rows(a: &Clustering, b: &Clustering, table: &TableMetadata, reversed:
     if reversed { order.reverse() } else { order }
 }
 
-fn compare_positions(a: &Position, b: &Position, table: &TableMetadata, reversed: bool) -> Ordering {
+fn compare_positions(
+    a: &Position,
+    b: &Position,
+    table: &TableMetadata,
+    reversed: bool,
+) -> Ordering {
     a.0.cmp(&b.0).then_with(|| match (&a.1, &b.1) {
         (Some(a), Some(b)) => compare_rows(a, b, table, reversed),
         (None, None) => Ordering::Equal,
@@ -76,15 +99,25 @@ fn compare_positions(a: &Position, b: &Position, table: &TableMetadata, reversed
     })
 }
 
-fn truncate_after(partitions: &mut Vec<Partition>, end: &Position, table: &TableMetadata, reversed: bool) {
+fn truncate_after(
+    partitions: &mut Vec<Partition>,
+    end: &Position,
+    table: &TableMetadata,
+    reversed: bool,
+) {
     partitions.retain(|partition| partition.key <= end.0);
-    let Some(last) = partitions.last_mut().filter(|partition| partition.key == end.0) else {
+    let Some(last) = partitions
+        .last_mut()
+        .filter(|partition| partition.key == end.0)
+    else {
         return;
     };
     if let Some(clustering) = &end.1 {
         // markers stay: a range deletion beyond the end deletes nothing that is kept
         last.unfiltereds.retain(|unfiltered| match unfiltered {
-            Unfiltered::Row(row) => compare_rows(&row.clustering, clustering, table, reversed).is_le(),
+            Unfiltered::Row(row) => {
+                compare_rows(&row.clustering, clustering, table, reversed).is_le()
+            }
             Unfiltered::Marker(_) => true,
         });
     }
@@ -96,8 +129,16 @@ pub fn live_rows(partitions: &[Partition], limits: &DataLimits, now: NowInSecond
         .iter()
         .map(|partition| {
             let live = partition.rows().filter(|row| row.is_live(now)).count() as u64;
-            let with_static = if live == 0 && partition.static_row.is_live(now) { 1 } else { live };
-            with_static.min(if limits.distinct { 1 } else { u64::from(limits.per_partition) })
+            let with_static = if live == 0 && partition.static_row.is_live(now) {
+                1
+            } else {
+                live
+            };
+            with_static.min(if limits.distinct {
+                1
+            } else {
+                u64::from(limits.per_partition)
+            })
         })
         .sum()
 }
@@ -110,10 +151,15 @@ fn repairs_of(command: &ReadCommand, merged: &[Partition], answer: &[Partition])
     merged
         .iter()
         .filter_map(|partition| {
-            let present = answer.iter().find(|candidate| candidate.key == partition.key);
+            let present = answer
+                .iter()
+                .find(|candidate| candidate.key == partition.key);
             let missing = missing_in(partition, present, &command.table);
             (!missing.is_empty()).then(|| {
-                Mutation::of(PartitionUpdate { table: std::sync::Arc::clone(&command.table), partition: missing })
+                Mutation::of(PartitionUpdate {
+                    table: std::sync::Arc::clone(&command.table),
+                    partition: missing,
+                })
             })
         })
         .collect()
@@ -133,14 +179,21 @@ fn missing_in(merged: &Partition, present: Option<&Partition>, table: &TableMeta
     let mut known: Vec<&Row> = present.rows().collect();
     known.sort_by(|a, b| a.clustering.compare(&b.clustering, table));
     let markers = |partition: &Partition| -> Vec<Unfiltered> {
-        partition.unfiltereds.iter().filter(|u| matches!(u, Unfiltered::Marker(_))).cloned().collect()
+        partition
+            .unfiltereds
+            .iter()
+            .filter(|u| matches!(u, Unfiltered::Marker(_)))
+            .cloned()
+            .collect()
     };
     let same_markers = markers(merged) == markers(present);
     for unfiltered in &merged.unfiltereds {
         let lacks = match unfiltered {
             Unfiltered::Marker(_) => !same_markers,
             Unfiltered::Row(row) => {
-                match known.binary_search_by(|candidate| candidate.clustering.compare(&row.clustering, table)) {
+                match known.binary_search_by(|candidate| {
+                    candidate.clustering.compare(&row.clustering, table)
+                }) {
                     Ok(at) => known[at] != row,
                     Err(_) => !row.is_empty(),
                 }

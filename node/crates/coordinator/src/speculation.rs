@@ -21,8 +21,14 @@ pub enum SpeculativeRetry {
 }
 
 fn percentile(text: &str) -> Option<f64> {
-    let number = text.strip_suffix("PERCENTILE").or_else(|| text.strip_suffix('P'))?;
-    number.trim().parse().ok().filter(|value| (0.0..=100.0).contains(value))
+    let number = text
+        .strip_suffix("PERCENTILE")
+        .or_else(|| text.strip_suffix('P'))?;
+    number
+        .trim()
+        .parse()
+        .ok()
+        .filter(|value| (0.0..=100.0).contains(value))
 }
 
 fn fixed(text: &str) -> Option<Duration> {
@@ -40,10 +46,16 @@ impl SpeculativeRetry {
             _ => {}
         }
         let pair = |name: &str| {
-            let inner = text.strip_prefix(name)?.trim().strip_prefix('(')?.strip_suffix(')')?;
+            let inner = text
+                .strip_prefix(name)?
+                .trim()
+                .strip_prefix('(')?
+                .strip_suffix(')')?;
             let (a, b) = inner.split_once(',')?;
             let (a, b) = (a.trim(), b.trim());
-            percentile(a).zip(fixed(b)).or_else(|| percentile(b).zip(fixed(a)))
+            percentile(a)
+                .zip(fixed(b))
+                .or_else(|| percentile(b).zip(fixed(a)))
         };
         if let Some((share, time)) = pair("MIN") {
             return Self::Min(share, time);
@@ -51,7 +63,10 @@ impl SpeculativeRetry {
         if let Some((share, time)) = pair("MAX") {
             return Self::Max(share, time);
         }
-        fixed(&text).map(Self::After).or_else(|| percentile(&text).map(Self::Percentile)).unwrap_or(Self::Percentile(99.0))
+        fixed(&text)
+            .map(Self::After)
+            .or_else(|| percentile(&text).map(Self::Percentile))
+            .unwrap_or(Self::Percentile(99.0))
     }
 }
 
@@ -78,7 +93,12 @@ pub struct Speculation {
 
 impl Default for Speculation {
     fn default() -> Self {
-        Self { counts: [0; BUCKETS], known: 0, reads: 0, speculated: 0 }
+        Self {
+            counts: [0; BUCKETS],
+            known: 0,
+            reads: 0,
+            speculated: 0,
+        }
     }
 }
 
@@ -102,7 +122,12 @@ impl Speculation {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a count below 4096")]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a count below 4096"
+    )]
     fn percentile(&self, share: f64) -> Duration {
         if self.known < FEW {
             return DELAY_WHEN_FEW_KNOWN;
@@ -177,8 +202,12 @@ mod tests {
         let mut speculation = Speculation::default();
         (0..990).for_each(|_| speculation.record(Duration::from_millis(1)));
         (0..10).for_each(|_| speculation.record(Duration::from_millis(100)));
-        let p90 = speculation.delay(SpeculativeRetry::Percentile(90.0)).unwrap();
-        let p999 = speculation.delay(SpeculativeRetry::Percentile(99.9)).unwrap();
+        let p90 = speculation
+            .delay(SpeculativeRetry::Percentile(90.0))
+            .unwrap();
+        let p999 = speculation
+            .delay(SpeculativeRetry::Percentile(99.9))
+            .unwrap();
         assert!(p90 < Duration::from_millis(2), "{p90:?}");
         assert!(p999 > Duration::from_millis(60), "{p999:?}");
     }

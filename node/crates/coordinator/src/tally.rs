@@ -41,19 +41,34 @@ pub struct Tally {
 impl Tally {
     /// Nothing was asked yet.
     pub fn new(needs: Vec<Need>) -> Self {
-        let groups = needs.into_iter().map(|need| Group { need, received: 0, outstanding: 0 }).collect();
-        Self { groups, failures: Vec::new() }
+        let groups = needs
+            .into_iter()
+            .map(|need| Group {
+                need,
+                received: 0,
+                outstanding: 0,
+            })
+            .collect();
+        Self {
+            groups,
+            failures: Vec::new(),
+        }
     }
 
     fn groups_of<'a>(&'a mut self, datacenter: &'a str) -> impl Iterator<Item = &'a mut Group> {
-        self.groups
-            .iter_mut()
-            .filter(move |group| group.need.datacenter.as_deref().is_none_or(|wanted| wanted == datacenter))
+        self.groups.iter_mut().filter(move |group| {
+            group
+                .need
+                .datacenter
+                .as_deref()
+                .is_none_or(|wanted| wanted == datacenter)
+        })
     }
 
     /// A replica of this data center was asked.
     pub fn asked(&mut self, datacenter: &str) {
-        self.groups_of(datacenter).for_each(|group| group.outstanding += 1);
+        self.groups_of(datacenter)
+            .for_each(|group| group.outstanding += 1);
     }
 
     /// It answered.
@@ -66,15 +81,24 @@ impl Tally {
 
     /// It refused, or will not answer.
     pub fn failed(&mut self, datacenter: &str, endpoint: Endpoint, reason: FailureReason) {
-        self.groups_of(datacenter).for_each(|group| group.outstanding = group.outstanding.saturating_sub(1));
+        self.groups_of(datacenter)
+            .for_each(|group| group.outstanding = group.outstanding.saturating_sub(1));
         self.failures.push((endpoint, reason));
     }
 
     /// Where the request stands.
     pub fn progress(&self) -> Progress {
-        if self.groups.iter().all(|group| group.received >= group.need.count) {
+        if self
+            .groups
+            .iter()
+            .all(|group| group.received >= group.need.count)
+        {
             Progress::Reached
-        } else if self.groups.iter().any(|group| group.received + group.outstanding < group.need.count) {
+        } else if self
+            .groups
+            .iter()
+            .any(|group| group.received + group.outstanding < group.need.count)
+        {
             Progress::Hopeless
         } else {
             Progress::Waiting
@@ -93,7 +117,11 @@ impl Tally {
 
     /// Refusals other than timeouts.
     pub fn refusals(&self) -> Vec<(Endpoint, FailureReason)> {
-        self.failures.iter().filter(|(_, reason)| *reason != FailureReason::Timeout).copied().collect()
+        self.failures
+            .iter()
+            .filter(|(_, reason)| *reason != FailureReason::Timeout)
+            .copied()
+            .collect()
     }
 }
 
@@ -104,7 +132,10 @@ mod tests {
 
     #[test]
     fn each_group_must_be_reached() {
-        let need = |dc: &str, count| Need { datacenter: Some(dc.into()), count };
+        let need = |dc: &str, count| Need {
+            datacenter: Some(dc.into()),
+            count,
+        };
         let mut tally = Tally::new(vec![need("east", 2), need("west", 1)]);
         for dc in ["east", "east", "west", "west"] {
             tally.asked(dc);
@@ -117,6 +148,9 @@ mod tests {
         assert_eq!(tally.progress(), Progress::Waiting);
         tally.failed("east", endpoint, FailureReason::Timeout);
         assert_eq!(tally.progress(), Progress::Hopeless);
-        assert_eq!((tally.received(), tally.required(), tally.refusals().len()), (2, 3, 1));
+        assert_eq!(
+            (tally.received(), tally.required(), tally.refusals().len()),
+            (2, 3, 1)
+        );
     }
 }
