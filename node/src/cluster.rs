@@ -12,7 +12,6 @@ use std::sync::Arc;
 pub(crate) struct NodeFacts {
     pub(crate) host_id: Option<HostId>,
     pub(crate) datacenter: Arc<str>,
-    pub(crate) rack: Arc<str>,
     pub(crate) up: bool,
 }
 
@@ -35,7 +34,6 @@ impl Cluster {
                 let facts = NodeFacts {
                     host_id: member.host_id,
                     datacenter: Arc::clone(&member.dc),
-                    rack: Arc::clone(&member.rack),
                     up: member.alive || member.endpoint == me,
                 };
                 (member.endpoint, facts)

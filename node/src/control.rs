@@ -69,6 +69,14 @@ pub(crate) enum ControlMessage {
     Stop,
 }
 
+/// How far the node is on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    Not,
+    Drained,
+    Ended,
+}
+
 /// Everything that the control thread owns.
 pub(crate) struct Control {
     shared: Shared,
@@ -89,8 +97,7 @@ pub(crate) struct Control {
     rounds: u64,
     /// Why the node must stop.
     stopped: Option<String>,
-    drained: bool,
-    ended: bool,
+    stop: Stop,
     /// Since when a node is down, by the monotonic clock.
     down_since: BTreeMap<HostId, Duration>,
     /// The way into the ring waits for the ring's schema.
@@ -130,8 +137,7 @@ impl Control {
             serve_clients: parts.serve_clients,
             rounds: 0,
             stopped: None,
-            drained: false,
-            ended: false,
+            stop: Stop::Not,
             down_since: BTreeMap::new(),
             joining_with_schema: false,
             came_later: parts.was_member,
@@ -186,7 +192,7 @@ impl Control {
             if let Some(reason) = &self.stopped {
                 anyhow::bail!("{reason}");
             }
-            if self.ended {
+            if self.stop == Stop::Ended {
                 return Ok(());
             }
         }
@@ -207,10 +213,10 @@ impl Control {
             ControlMessage::Truncate { table, reply } => self.truncate_everywhere(&table, reply),
             ControlMessage::Hint(host, hint) => self.keep_hint(host, &hint),
             ControlMessage::HintsDelivered(host, path, taken) => {
-                self.hints_delivered(host, &path, taken)
+                self.hints_delivered(host, &path, taken);
             }
             ControlMessage::SeedsAnswered(answer) => {
-                self.life.seeds_answered(answer, &mut self.gossiper)
+                self.life.seeds_answered(answer, &mut self.gossiper);
             }
             ControlMessage::SchemaPulled(from, outcome) => self.schema_pulled(from, outcome).await,
             ControlMessage::StreamEnded(outcome) => self.stream_ended(outcome).await?,
@@ -218,18 +224,18 @@ impl Control {
                 keyspace,
                 tables,
                 reply,
-            } => self.flush(keyspace, tables, reply),
+            } => self.flush(keyspace, &tables, reply),
             ControlMessage::Drain(reply) => {
                 let outcome = self.drain().await;
                 drop(reply.send(outcome));
             }
             ControlMessage::Stop => {
-                if !self.drained
+                if self.stop == Stop::Not
                     && let Err(error) = self.drain().await
                 {
                     tracing::error!(%error, "stopping without a complete drain");
                 }
-                self.ended = true;
+                self.stop = Stop::Ended;
             }
         }
         Ok(())
@@ -288,7 +294,7 @@ impl Control {
     fn flush(
         &self,
         keyspace: Option<String>,
-        names: Vec<String>,
+        names: &[String],
         reply: oneshot::Sender<Result<(), String>>,
     ) {
         let schema = self.shared.schema.load_full();
@@ -344,10 +350,10 @@ impl Control {
         match &outcome {
             Ok(()) => tracing::info!("drained: everything is in SSTables"),
             Err(error) => {
-                tracing::error!(%error, "the drain failed; the commit log keeps what is not flushed")
+                tracing::error!(%error, "the drain failed; the commit log keeps what is not flushed");
             }
         }
-        self.drained = true;
+        self.stop = Stop::Drained;
         self.set_state(helenus_admin::NodeState::Drained, "");
         outcome
     }

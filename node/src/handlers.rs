@@ -94,7 +94,7 @@ impl DataHandler {
                     Ok(hint) => self.local.apply(hint.mutation).await?,
                     // its table was dropped since: there is nothing to apply it to
                     Err(CodecError::UnknownTable(table)) => {
-                        tracing::info!(%table, "ignored a hint for a table that is gone")
+                        tracing::info!(%table, "ignored a hint for a table that is gone");
                     }
                     Err(error) => return Err(error.into()),
                 }

@@ -42,14 +42,7 @@ pub(crate) fn run(settings: Settings) -> Result<()> {
     log_settings(&settings);
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
-    for directory in settings
-        .data_directories
-        .iter()
-        .chain([&settings.commitlog_directory, &settings.hints_directory])
-    {
-        disk.create_dir_all(directory)
-            .with_context(|| format!("create {}", directory.display()))?;
-    }
+    create_directories(&settings, &*disk)?;
     let _lock = lock(&settings)?;
     let (engines, schema) = open_engines(&settings, &disk, &clock)?;
     let (senders, queues): (Vec<_>, Vec<_>) = engines
@@ -60,18 +53,7 @@ pub(crate) fn run(settings: Settings) -> Result<()> {
     let (serve_clients, serving) = watch::channel(false);
     let me = Endpoint::new(settings.broadcast_address, settings.storage_port);
     let shared = Shared {
-        messaging: MessagingSettings {
-            me,
-            local_address: settings.listen_address,
-            timeouts: Timeouts {
-                write: settings.write_request_timeout,
-                read: settings.read_request_timeout,
-                range: settings.range_request_timeout,
-                rpc: settings.request_timeout,
-                ..Timeouts::default()
-            },
-            framing: Framing::Crc,
-        },
+        messaging: messaging_settings(&settings, me),
         clock: Arc::clone(&clock),
         entropy: Arc::new(RealEntropy),
         disk: Arc::clone(&disk),
@@ -90,27 +72,11 @@ pub(crate) fn run(settings: Settings) -> Result<()> {
     let alive = Arc::new(AtomicBool::new(true));
     let failed = Arc::new(tokio::sync::Notify::new());
     for (index, (engine, queue)) in engines.into_iter().zip(queues).enumerate() {
-        let (shared, watchdog) = (
-            shared.clone(),
-            Watchdog {
-                alive: Arc::clone(&alive),
-                failed: Arc::clone(&failed),
-            },
-        );
-        std::thread::Builder::new()
-            .name(format!("shard-{index}"))
-            .spawn(move || {
-                let outcome = on_local_runtime(shard_thread::run(index, engine, queue, shared));
-                if let Err(error) = outcome {
-                    tracing::error!(
-                        shard = index,
-                        error = format!("{error:#}"),
-                        "a shard has ended"
-                    );
-                }
-                drop(watchdog);
-            })
-            .context("start a shard's thread")?;
+        let watchdog = Watchdog {
+            alive: Arc::clone(&alive),
+            failed: Arc::clone(&failed),
+        };
+        spawn_shard(index, engine, queue, shared.clone(), watchdog)?;
     }
     on_local_runtime(run_control(
         shared,
@@ -119,6 +85,54 @@ pub(crate) fn run(settings: Settings) -> Result<()> {
         alive,
         failed,
     ))
+}
+
+fn create_directories(settings: &Settings, disk: &dyn Disk) -> Result<()> {
+    let others = [&settings.commitlog_directory, &settings.hints_directory];
+    for directory in settings.data_directories.iter().chain(others) {
+        disk.create_dir_all(directory)
+            .with_context(|| format!("create {}", directory.display()))?;
+    }
+    Ok(())
+}
+
+fn messaging_settings(settings: &Settings, me: Endpoint) -> MessagingSettings {
+    MessagingSettings {
+        me,
+        local_address: settings.listen_address,
+        timeouts: Timeouts {
+            write: settings.write_request_timeout,
+            read: settings.read_request_timeout,
+            range: settings.range_request_timeout,
+            rpc: settings.request_timeout,
+            ..Timeouts::default()
+        },
+        framing: Framing::Crc,
+    }
+}
+
+fn spawn_shard(
+    index: usize,
+    engine: Engine,
+    queue: mpsc::Receiver<shards::ShardMessage>,
+    shared: Shared,
+    watchdog: Watchdog,
+) -> Result<()> {
+    std::thread::Builder::new()
+        .name(format!("shard-{index}"))
+        .spawn(move || {
+            let outcome = on_local_runtime(shard_thread::run(index, engine, queue, shared));
+            if let Err(error) = outcome {
+                tracing::error!(
+                    shard = index,
+                    error = format!("{error:#}"),
+                    "a shard has ended"
+                );
+            }
+            drop(watchdog);
+        })
+        .context("start a shard's thread")?;
+    Ok(())
 }
 
 /// Tells the control thread when a shard's thread ends, for whatever reason.
@@ -342,16 +356,7 @@ impl Control {
             entropy: Arc::clone(&shared.entropy),
         };
         let saved = control::read_local(&queries).await?;
-        if let Some(name) = saved
-            .cluster_name
-            .as_ref()
-            .filter(|name| **name != settings.cluster_name)
-        {
-            bail!(
-                "saved cluster name '{name}' is not the configured name '{}': correct cluster_name, or use another data directory",
-                settings.cluster_name
-            );
-        }
+        check_cluster_name(&saved, &settings)?;
         let peers = control::read_peers(&queries).await?;
         let host_id = saved.host_id.unwrap_or_else(|| shared.entropy.uuid_v4());
         let me = shared.messaging.me;
@@ -362,16 +367,7 @@ impl Control {
             me,
             peers.iter().map(|peer| peer.endpoint).collect(),
         ));
-        let mut gossip = GossipSettings::new(&settings.cluster_name, me, Vec::new());
-        gossip.phi_threshold = settings.phi_convict_threshold;
-        gossip.ring_delay = settings.ring_delay;
-        let mut gossiper = Gossiper::new(gossip, saved.generation.saturating_add(1));
-        gossiper.set_local_node(&local_node(
-            &settings,
-            host_id,
-            me,
-            shared.schema.load().version,
-        ));
+        let gossiper = gossiper(&settings, &saved, host_id, me, shared.schema.load().version);
         let messaging = Messaging::new(
             shared.messaging.clone(),
             Arc::clone(&shared.clock),
@@ -397,6 +393,31 @@ impl Control {
         control.recall_founding();
         Ok(control)
     }
+}
+
+fn check_cluster_name(saved: &control::SavedLocal, settings: &Settings) -> Result<()> {
+    match &saved.cluster_name {
+        Some(name) if *name != settings.cluster_name => bail!(
+            "saved cluster name '{name}' is not the configured name '{}': correct cluster_name, or use another data directory",
+            settings.cluster_name
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn gossiper(
+    settings: &Settings,
+    saved: &control::SavedLocal,
+    host_id: Uuid,
+    me: Endpoint,
+    schema: Uuid,
+) -> Gossiper {
+    let mut gossip = GossipSettings::new(&settings.cluster_name, me, Vec::new());
+    gossip.phi_threshold = settings.phi_convict_threshold;
+    gossip.ring_delay = settings.ring_delay;
+    let mut gossiper = Gossiper::new(gossip, saved.generation.saturating_add(1));
+    gossiper.set_local_node(&local_node(settings, host_id, me, schema));
+    gossiper
 }
 
 fn life_settings(

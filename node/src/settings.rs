@@ -165,43 +165,17 @@ impl Settings {
         {
             bail!("partitioner: only Murmur3Partitioner is supported, not '{partitioner}'");
         }
-        let listen_address = values
-            .address("listen_address")?
-            .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let broadcast_address = values
-            .address("broadcast_address")?
-            .unwrap_or(listen_address);
-        let rpc_address = values.address("rpc_address")?.unwrap_or(listen_address);
-        let broadcast_rpc_address = match values.address("broadcast_rpc_address")? {
-            Some(address) => address,
-            None if rpc_address.is_unspecified() => broadcast_address,
-            None => rpc_address,
-        };
+        let addresses = values.addresses()?;
         let storage_port = values.number("storage_port", 7000)?;
-        let base = values.paths("data_file_directories")?;
-        let data_directories = if base.is_empty() {
-            vec![PathBuf::from("/var/lib/helenus/data")]
-        } else {
-            base
-        };
-        let beside = |name: &str| {
-            data_directories[0]
-                .parent()
-                .unwrap_or(Path::new("/"))
-                .join(name)
-        };
-        let path = |key: &str, name: &str| -> Result<PathBuf> {
-            Ok(values
-                .text(key)?
-                .map_or_else(|| beside(name), PathBuf::from))
-        };
+        let data_directories = values.data_directories()?;
+        let path = |key, name| values.path_beside(key, &data_directories[0], name);
         Ok(Self {
             cluster_name: values
                 .text("cluster_name")?
                 .unwrap_or_else(|| "Test Cluster".into()),
             node_name: values
                 .text("node_name")?
-                .unwrap_or_else(|| broadcast_address.to_string()),
+                .unwrap_or_else(|| addresses.broadcast.to_string()),
             num_tokens: values.number("num_tokens", 16)?,
             initial_tokens: values.tokens()?,
             data_center: place.data_center,
@@ -209,14 +183,14 @@ impl Settings {
             commitlog_directory: path("commitlog_directory", "commitlog")?,
             hints_directory: path("hints_directory", "hints")?,
             admin_socket: path("admin_socket", "admin.sock")?,
-            listen_address,
-            broadcast_address,
-            rpc_address,
-            broadcast_rpc_address,
+            listen_address: addresses.listen,
+            broadcast_address: addresses.broadcast,
+            rpc_address: addresses.rpc,
+            broadcast_rpc_address: addresses.broadcast_rpc,
             storage_port,
             native_transport_port: values.number("native_transport_port", 9042)?,
-            http_address: values.http_address(listen_address)?,
-            seeds: values.seeds(listen_address, storage_port)?,
+            http_address: values.http_address(addresses.listen)?,
+            seeds: values.seeds(addresses.listen, storage_port)?,
             auto_bootstrap: values.boolean("auto_bootstrap", true)?,
             replace_host_id: values.uuid("replace_host_id")?,
             ring_delay: values.duration("ring_delay", Duration::from_secs(10))?,
@@ -233,7 +207,7 @@ impl Settings {
                 .duration("write_request_timeout", Duration::from_secs(2))?,
             request_timeout: values.duration("request_timeout", Duration::from_secs(10))?,
             hinted_handoff: values.boolean("hinted_handoff_enabled", true)?,
-            max_hint_window: values.duration("max_hint_window", Duration::from_secs(3 * 3600))?,
+            max_hint_window: values.duration("max_hint_window", Duration::from_hours(3))?,
             phi_convict_threshold: values.number("phi_convict_threshold", 8.0)?,
             tombstone_warn_threshold: values.number("tombstone_warn_threshold", 1000)?,
             tombstone_failure_threshold: values.number("tombstone_failure_threshold", 100_000)?,
@@ -241,6 +215,14 @@ impl Settings {
             without_effect,
         })
     }
+}
+
+/// Addresses of a node.
+struct Addresses {
+    listen: IpAddr,
+    broadcast: IpAddr,
+    rpc: IpAddr,
+    broadcast_rpc: IpAddr,
 }
 
 /// One thread per core that we may use.
@@ -469,7 +451,7 @@ impl Values {
     }
 
     fn duration(&self, key: &str, default: Duration) -> Result<Duration> {
-        if let Some(old) = units::old_millisecond_name(key).and_then(|old| self.get(&old)) {
+        if let Some(old) = self.get(&units::old_millisecond_name(key)) {
             let text = old
                 .as_u64()
                 .ok_or_else(|| anyhow!("{key}_in_ms: a count of milliseconds is expected"))?;
@@ -497,6 +479,36 @@ impl Values {
                 .map(Some)
                 .map_err(|_| anyhow!("{key}: '{text}' is not an IP address")),
         }
+    }
+
+    fn addresses(&self) -> Result<Addresses> {
+        let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let listen = self.address("listen_address")?.unwrap_or(localhost);
+        let broadcast = self.address("broadcast_address")?.unwrap_or(listen);
+        let rpc = self.address("rpc_address")?.unwrap_or(listen);
+        let reachable = if rpc.is_unspecified() { broadcast } else { rpc };
+        let broadcast_rpc = self.address("broadcast_rpc_address")?.unwrap_or(reachable);
+        Ok(Addresses {
+            listen,
+            broadcast,
+            rpc,
+            broadcast_rpc,
+        })
+    }
+
+    fn data_directories(&self) -> Result<Vec<PathBuf>> {
+        let given = self.paths("data_file_directories")?;
+        Ok(if given.is_empty() {
+            vec![PathBuf::from("/var/lib/helenus/data")]
+        } else {
+            given
+        })
+    }
+
+    /// A path that is given, or a name beside the data folder.
+    fn path_beside(&self, key: &str, data: &Path, name: &str) -> Result<PathBuf> {
+        let beside = || data.parent().unwrap_or(Path::new("/")).join(name);
+        Ok(self.text(key)?.map_or_else(beside, PathBuf::from))
     }
 
     /// `http_address` with or without a port, and `http_port`.

@@ -240,7 +240,7 @@ impl Shard {
                         match tokio::task::spawn_blocking(move || task.run(&disk)).await {
                             Ok(output) => shard.engine.borrow_mut().complete(output),
                             Err(error) => {
-                                tracing::error!(shard = shard.index, %error, "background work failed")
+                                tracing::error!(shard = shard.index, %error, "background work failed");
                             }
                         }
                         shard.work_wanted.notify_one();

@@ -11,7 +11,6 @@ use crate::shards::{LocalData, ShardMessage, Shards};
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use helenus_coordinator::{Coordinator, CoordinatorSettings};
-use helenus_internode::verb::Verb;
 use helenus_schema::Schema;
 use helenus_seams::{Clock, Disk, Entropy};
 use helenus_server::{Server, SharedStatements};
@@ -251,7 +250,7 @@ fn handle(
         }
         ShardMessage::Read(command, reply) => drop(reply.send(shard.read(&command))),
         ShardMessage::Answer(received) => {
-            messaging.complete(received.message.header.id, Ok(received))
+            messaging.complete(received.message.header.id, Ok(received));
         }
         ShardMessage::Schema(schema, reply) => drop(reply.send(shard.set_schema(schema))),
         ShardMessage::Flush(tables, reply) => {
@@ -266,21 +265,4 @@ fn handle(
         ShardMessage::Metrics(reply) => drop(reply.send(shard.metrics())),
         ShardMessage::Event(event) => server.publish(&event),
     }
-}
-
-/// Whether a verb is served anywhere; the rest is answered with a failure.
-pub(crate) fn is_control(verb: Verb) -> bool {
-    matches!(
-        verb,
-        Verb::GossipDigestSyn
-            | Verb::GossipDigestAck
-            | Verb::GossipDigestAck2
-            | Verb::GossipShutdown
-            | Verb::EchoReq
-            | Verb::PingReq
-            | Verb::SchemaVersionReq
-            | Verb::SchemaPullReq
-            | Verb::SchemaPushReq
-            | Verb::TruncateReq
-    )
 }

@@ -285,7 +285,79 @@ fn ended() -> String {
     "the control thread has ended: see the node's log".to_owned()
 }
 
+/// Appends text; writing to a String cannot fail.
+fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).unwrap_or_default();
+}
+
 type Field = fn(&helenus_storage::metrics::EngineMetrics) -> u64;
+
+const COUNTERS: [(&str, &str, Field); 9] = [
+    ("helenus_storage_writes", "Mutations applied.", |m| m.writes),
+    (
+        "helenus_storage_writes_refused",
+        "Mutations refused: memtables full or schema behind.",
+        |m| m.writes_refused,
+    ),
+    ("helenus_storage_reads", "Reads of this node's data.", |m| {
+        m.reads
+    }),
+    (
+        "helenus_storage_tombstones_scanned",
+        "Tombstones passed by reads.",
+        |m| m.tombstones_scanned,
+    ),
+    ("helenus_storage_flushes", "Memtables flushed.", |m| {
+        m.flushes
+    }),
+    (
+        "helenus_storage_flush_failures",
+        "Flushes that failed.",
+        |m| m.flush_failures,
+    ),
+    (
+        "helenus_storage_compactions",
+        "Compactions finished.",
+        |m| m.compactions,
+    ),
+    (
+        "helenus_storage_compaction_failures",
+        "Compactions that failed.",
+        |m| m.compaction_failures,
+    ),
+    (
+        "helenus_storage_compacted_bytes",
+        "Bytes written by compactions.",
+        |m| m.compacted_bytes,
+    ),
+];
+
+const GAUGES: [(&str, &str, Field); 6] = [
+    (
+        "helenus_storage_memtable_bytes",
+        "Bytes in memtables.",
+        |m| m.memtable_bytes + m.flushing_bytes,
+    ),
+    (
+        "helenus_storage_commitlog_bytes",
+        "Bytes of commit log segments.",
+        |m| m.commitlog_bytes,
+    ),
+    (
+        "helenus_storage_pending_flushes",
+        "Memtables to be flushed.",
+        |m| m.pending_flushes,
+    ),
+    (
+        "helenus_storage_pending_compactions",
+        "Tables with a compaction to be done.",
+        |m| m.pending_compactions,
+    ),
+    ("helenus_storage_sstables", "SSTables.", |m| m.sstables),
+    ("helenus_storage_sstable_bytes", "Bytes of SSTables.", |m| {
+        m.sstable_bytes
+    }),
+];
 
 /// OpenMetrics text; one series per shard.
 fn metrics_text(
@@ -293,111 +365,47 @@ fn metrics_text(
     cluster: &Cluster,
     status: &Status,
 ) -> String {
-    let counters: [(&str, &str, Field); 9] = [
-        ("helenus_storage_writes", "Mutations applied.", |m| m.writes),
-        (
-            "helenus_storage_writes_refused",
-            "Mutations refused: memtables full or schema behind.",
-            |m| m.writes_refused,
-        ),
-        ("helenus_storage_reads", "Reads of this node's data.", |m| {
-            m.reads
-        }),
-        (
-            "helenus_storage_tombstones_scanned",
-            "Tombstones passed by reads.",
-            |m| m.tombstones_scanned,
-        ),
-        ("helenus_storage_flushes", "Memtables flushed.", |m| {
-            m.flushes
-        }),
-        (
-            "helenus_storage_flush_failures",
-            "Flushes that failed.",
-            |m| m.flush_failures,
-        ),
-        (
-            "helenus_storage_compactions",
-            "Compactions finished.",
-            |m| m.compactions,
-        ),
-        (
-            "helenus_storage_compaction_failures",
-            "Compactions that failed.",
-            |m| m.compaction_failures,
-        ),
-        (
-            "helenus_storage_compacted_bytes",
-            "Bytes written by compactions.",
-            |m| m.compacted_bytes,
-        ),
-    ];
-    let gauges: [(&str, &str, Field); 6] = [
-        (
-            "helenus_storage_memtable_bytes",
-            "Bytes in memtables.",
-            |m| m.memtable_bytes + m.flushing_bytes,
-        ),
-        (
-            "helenus_storage_commitlog_bytes",
-            "Bytes of commit log segments.",
-            |m| m.commitlog_bytes,
-        ),
-        (
-            "helenus_storage_pending_flushes",
-            "Memtables to be flushed.",
-            |m| m.pending_flushes,
-        ),
-        (
-            "helenus_storage_pending_compactions",
-            "Tables with a compaction to be done.",
-            |m| m.pending_compactions,
-        ),
-        ("helenus_storage_sstables", "SSTables.", |m| m.sstables),
-        ("helenus_storage_sstable_bytes", "Bytes of SSTables.", |m| {
-            m.sstable_bytes
-        }),
-    ];
     let mut out = String::new();
-    // writing to a String cannot fail
-    for (name, help, field) in counters {
-        drop(write!(out, "# HELP {name} {help}\n# TYPE {name} counter\n"));
-        for (shard, metrics) in shards.iter().enumerate() {
-            drop(writeln!(
-                out,
-                "{name}_total{{shard=\"{shard}\"}} {}",
-                field(metrics)
-            ));
-        }
-    }
-    for (name, help, field) in gauges {
-        drop(write!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n"));
-        for (shard, metrics) in shards.iter().enumerate() {
-            drop(writeln!(
-                out,
-                "{name}{{shard=\"{shard}\"}} {}",
-                field(metrics)
-            ));
+    for (kind, suffix, metrics) in [
+        ("counter", "_total", &COUNTERS[..]),
+        ("gauge", "", &GAUGES[..]),
+    ] {
+        for (name, help, field) in metrics {
+            put(
+                &mut out,
+                format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"),
+            );
+            for (shard, values) in shards.iter().enumerate() {
+                put(
+                    &mut out,
+                    format_args!("{name}{suffix}{{shard=\"{shard}\"}} {}\n", field(values)),
+                );
+            }
         }
     }
     let peers = |up| {
-        cluster
+        let others = cluster
             .members
             .iter()
-            .filter(|m| m.endpoint != cluster.me && m.alive == up && m.is_owner())
+            .filter(|member| member.endpoint != cluster.me);
+        others
+            .filter(|member| member.alive == up && member.is_owner())
             .count()
     };
-    drop(write!(
-        out,
-        "# HELP helenus_ring_peers Members of the ring other than this node.\n# TYPE helenus_ring_peers gauge\n\
-         helenus_ring_peers{{state=\"up\"}} {}\nhelenus_ring_peers{{state=\"down\"}} {}\n\
-         # HELP helenus_node_ready Whether clients are served.\n# TYPE helenus_node_ready gauge\nhelenus_node_ready {}\n\
-         # HELP helenus_process_resident_bytes Memory in use.\n# TYPE helenus_process_resident_bytes gauge\n\
-         helenus_process_resident_bytes {}\n# EOF\n",
-        peers(true),
-        peers(false),
-        u8::from(status.state == NodeState::Normal),
-        resident_bytes(),
-    ));
+    put(
+        &mut out,
+        format_args!(
+            "# HELP helenus_ring_peers Members of the ring other than this node.\n# TYPE helenus_ring_peers gauge\n\
+             helenus_ring_peers{{state=\"up\"}} {}\nhelenus_ring_peers{{state=\"down\"}} {}\n\
+             # HELP helenus_node_ready Whether clients are served.\n# TYPE helenus_node_ready gauge\n\
+             helenus_node_ready {}\n\
+             # HELP helenus_process_resident_bytes Memory in use.\n# TYPE helenus_process_resident_bytes gauge\n\
+             helenus_process_resident_bytes {}\n# EOF\n",
+            peers(true),
+            peers(false),
+            u8::from(status.state == NodeState::Normal),
+            resident_bytes(),
+        ),
+    );
     out
 }

@@ -20,6 +20,7 @@ use helenus_rows::codec::{Version, mutation};
 use helenus_schema::{Replication, Schema, TableMetadata};
 use helenus_server::RequestError;
 use helenus_types::{Endpoint, Reader, timeuuid};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -287,7 +288,7 @@ impl Control {
         match applied {
             Ok(()) => tracing::debug!(peer = %from, "took over a peer's schema"),
             Err(error) => {
-                tracing::info!(peer = %from, %error, "a peer's schema was not taken over; trying again")
+                tracing::info!(peer = %from, %error, "a peer's schema was not taken over; trying again");
             }
         }
     }
@@ -354,7 +355,7 @@ impl Control {
                     self.messaging.request(
                         member.endpoint,
                         Verb::TruncateReq,
-                        Duration::from_secs(60),
+                        Duration::from_mins(1),
                         payload,
                     ),
                 )
@@ -463,112 +464,77 @@ fn native_change(event: &SchemaEvent) -> SchemaChange {
     }
 }
 
-/// What differs between two schemas, as events for clients.
-fn changes(before: &Schema, after: &Schema) -> Vec<SchemaChange> {
-    let mut found = Vec::new();
-    let mut push = |kind, keyspace: &str, target| {
+/// Events for what differs between two maps of named things.
+fn differing<T: PartialEq>(
+    keyspace: &str,
+    before: Option<&BTreeMap<String, T>>,
+    after: Option<&BTreeMap<String, T>>,
+    target: impl Fn(String) -> SchemaChangeTarget,
+    found: &mut Vec<SchemaChange>,
+) {
+    let mut push = |kind, name: &String| {
         found.push(SchemaChange {
             kind,
             keyspace: keyspace.to_owned(),
-            target,
+            target: target(name.clone()),
         });
     };
+    for (name, new) in after.into_iter().flatten() {
+        match before.and_then(|before| before.get(name)) {
+            None => push(SchemaChangeKind::Created, name),
+            Some(old) if old != new => push(SchemaChangeKind::Updated, name),
+            Some(_) => {}
+        }
+    }
+    for name in before.into_iter().flatten().map(|entry| entry.0) {
+        if after.is_none_or(|after| !after.contains_key(name)) {
+            push(SchemaChangeKind::Dropped, name);
+        }
+    }
+}
+
+/// What differs between two schemas, as events for clients.
+fn changes(before: &Schema, after: &Schema) -> Vec<SchemaChange> {
+    let mut found = Vec::new();
+    let keyspace_changed = |kind, name: &str| SchemaChange {
+        kind,
+        keyspace: name.to_owned(),
+        target: SchemaChangeTarget::Keyspace,
+    };
     for new in after.keyspaces() {
-        let Some(old) = before.keyspace(&new.name) else {
-            push(
-                SchemaChangeKind::Created,
-                &new.name,
-                SchemaChangeTarget::Keyspace,
-            );
-            for name in new.types.keys() {
-                push(
-                    SchemaChangeKind::Created,
-                    &new.name,
-                    SchemaChangeTarget::Type(name.clone()),
-                );
+        let old = before.keyspace(&new.name);
+        match old {
+            None => found.push(keyspace_changed(SchemaChangeKind::Created, &new.name)),
+            Some(old)
+                if old.replication != new.replication
+                    || old.durable_writes != new.durable_writes =>
+            {
+                found.push(keyspace_changed(SchemaChangeKind::Updated, &new.name));
             }
-            for name in new.tables.keys() {
-                push(
-                    SchemaChangeKind::Created,
-                    &new.name,
-                    SchemaChangeTarget::Table(name.clone()),
-                );
-            }
-            continue;
-        };
-        if old.replication != new.replication || old.durable_writes != new.durable_writes {
-            push(
-                SchemaChangeKind::Updated,
-                &new.name,
-                SchemaChangeTarget::Keyspace,
-            );
+            Some(_) => {}
         }
-        for (name, user_type) in &new.types {
-            match old.types.get(name) {
-                None => push(
-                    SchemaChangeKind::Created,
-                    &new.name,
-                    SchemaChangeTarget::Type(name.clone()),
-                ),
-                Some(was) if was != user_type => {
-                    push(
-                        SchemaChangeKind::Updated,
-                        &new.name,
-                        SchemaChangeTarget::Type(name.clone()),
-                    );
-                }
-                Some(_) => {}
-            }
-        }
-        for (name, table) in &new.tables {
-            match old.tables.get(name) {
-                None => push(
-                    SchemaChangeKind::Created,
-                    &new.name,
-                    SchemaChangeTarget::Table(name.clone()),
-                ),
-                Some(was) if was != table => {
-                    push(
-                        SchemaChangeKind::Updated,
-                        &new.name,
-                        SchemaChangeTarget::Table(name.clone()),
-                    );
-                }
-                Some(_) => {}
-            }
-        }
-        for name in old
-            .tables
-            .keys()
-            .filter(|name| !new.tables.contains_key(*name))
-        {
-            push(
-                SchemaChangeKind::Dropped,
-                &new.name,
-                SchemaChangeTarget::Table(name.clone()),
-            );
-        }
-        for name in old
-            .types
-            .keys()
-            .filter(|name| !new.types.contains_key(*name))
-        {
-            push(
-                SchemaChangeKind::Dropped,
-                &new.name,
-                SchemaChangeTarget::Type(name.clone()),
-            );
-        }
+        let old_types = old.map(|old| &old.types);
+        differing(
+            &new.name,
+            old_types,
+            Some(&new.types),
+            SchemaChangeTarget::Type,
+            &mut found,
+        );
+        let old_tables = old.map(|old| &old.tables);
+        differing(
+            &new.name,
+            old_tables,
+            Some(&new.tables),
+            SchemaChangeTarget::Table,
+            &mut found,
+        );
     }
     for old in before
         .keyspaces()
         .filter(|old| after.keyspace(&old.name).is_none())
     {
-        push(
-            SchemaChangeKind::Dropped,
-            &old.name,
-            SchemaChangeTarget::Keyspace,
-        );
+        found.push(keyspace_changed(SchemaChangeKind::Dropped, &old.name));
     }
     found
 }

@@ -31,10 +31,10 @@ impl Control {
                     match ask(&url, port).await {
                         // the control thread may have ended
                         Ok(answer) => {
-                            drop(control.send(ControlMessage::SeedsAnswered(answer)).await)
+                            drop(control.send(ControlMessage::SeedsAnswered(answer)).await);
                         }
                         Err(error) => {
-                            tracing::info!(%url, error = format!("{error:#}"), "the seed service gave no answer: waiting")
+                            tracing::info!(%url, error = format!("{error:#}"), "the seed service gave no answer: waiting");
                         }
                     }
                 });

@@ -201,7 +201,7 @@ impl Stream {
                 Ok(()) => return Ok(()),
                 // memtables are full: the flush that frees them goes on meanwhile
                 Err(crate::shards::LocalError::Overloaded(_)) => {
-                    tokio::time::sleep(Duration::from_millis(20)).await
+                    tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 Err(error) => return Err(error.to_string()),
             }

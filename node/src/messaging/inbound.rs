@@ -36,7 +36,7 @@ pub(crate) async fn accept(mut stream: TcpStream, handle: impl Fn(Received)) {
             tracing::info!(%address, %error, "dropped a peer that does not follow the internode protocol");
         }
         Err(Broken::Handshake(reason)) => {
-            tracing::info!(%address, reason, "inbound handshake failed")
+            tracing::info!(%address, reason, "inbound handshake failed");
         }
     }
 }

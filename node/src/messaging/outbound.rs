@@ -73,9 +73,9 @@ async fn run(
                     tracing::info!(peer = %to, ?connection, %error, "cannot connect to peer");
                     failing = true;
                 }
-                fail(&edge, first);
+                fail(&edge, &first);
                 while let Ok(message) = queue.try_recv() {
-                    fail(&edge, message);
+                    fail(&edge, &message);
                 }
                 drop(edge);
                 tokio::time::sleep(RETRY_DELAY).await;
@@ -84,7 +84,7 @@ async fn run(
     }
 }
 
-fn fail(edge: &Messaging, message: Outgoing) {
+fn fail(edge: &Messaging, message: &Outgoing) {
     edge.complete(message.header.id, Err(FailureReason::NodeDown));
 }
 
@@ -137,9 +137,10 @@ async fn write_messages(
     let mut next = Some(first);
     let mut unexpected = [0; 64];
     loop {
-        let message = match next.take() {
-            Some(message) => message,
-            None => tokio::select! {
+        let message = if let Some(message) = next.take() {
+            message
+        } else {
+            tokio::select! {
                 biased;
                 message = queue.recv() => match message {
                     Some(message) => message,
@@ -152,7 +153,7 @@ async fn write_messages(
                     }
                     return;
                 }
-            },
+            }
         };
         let Some(edge) = messaging.upgrade() else {
             return;

@@ -64,13 +64,17 @@ pub async fn run(socket: &Path, command: &Command) -> Result<String, ClientError
     }
 }
 
+/// Appends text; writing to a String cannot fail.
+fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).unwrap_or_default();
+}
+
 fn percent(text: &str) -> String {
     text.bytes().fold(String::new(), |mut out, byte| {
         if byte.is_ascii_alphanumeric() || byte == b'_' {
             out.push(char::from(byte));
         } else {
-            // writing to a String cannot fail
-            drop(write!(out, "%{byte:02X}"));
+            put(&mut out, format_args!("%{byte:02X}"));
         }
         out
     })
@@ -164,7 +168,10 @@ fn status(view: &RingView) -> String {
     let mut out = String::new();
     for (name, nodes) in by_datacenter(view) {
         let title = format!("Datacenter: {name}");
-        out.push_str(&format!("{title}\n{}\n", "=".repeat(title.len())));
+        put(
+            &mut out,
+            format_args!("{title}\n{}\n", "=".repeat(title.len())),
+        );
         out.push_str("Status=Up/Down\n|/ State=Normal/Leaving/Joining/Moving\n");
         let mut rows = vec![
             ["--", "Address", "Load", "Tokens", "Owns", "Host ID", "Rack"]
@@ -226,7 +233,10 @@ fn ring(view: &RingView) -> String {
     let mut out = String::new();
     for (name, nodes) in by_datacenter(view) {
         let title = format!("Datacenter: {name}");
-        out.push_str(&format!("\n{title}\n{}\n", "=".repeat(title.len())));
+        put(
+            &mut out,
+            format_args!("\n{title}\n{}\n", "=".repeat(title.len())),
+        );
         let mut entries: Vec<(i64, &NodeView)> = nodes
             .iter()
             .flat_map(|node| node.tokens.iter().map(move |token| (*token, *node)))
@@ -276,30 +286,43 @@ fn describe(view: &RingView) -> String {
         view.cluster_name
     );
     for (version, nodes) in &schemas {
-        out.push_str(&format!("\t\t{version}: [{}]\n", nodes.join(", ")));
+        put(
+            &mut out,
+            format_args!("\t\t{version}: [{}]\n", nodes.join(", ")),
+        );
     }
     let count = |state| view.nodes.iter().filter(|node| node.state == state).count();
-    out.push_str(&format!(
-        "\nStats for all nodes:\n\tLive: {}\n\tJoining: {}\n\tMoving: {}\n\tLeaving: {}\n\tUnreachable: {}\n\nData Centers: \n",
-        view.nodes.iter().filter(|node| node.up).count(),
-        count(PeerState::Joining),
-        count(PeerState::Moving),
-        count(PeerState::Leaving),
-        view.nodes.iter().filter(|node| !node.up).count(),
-    ));
+    put(
+        &mut out,
+        format_args!(
+            "\nStats for all nodes:\n\tLive: {}\n\tJoining: {}\n\tMoving: {}\n\tLeaving: {}\n\tUnreachable: {}\n\nData Centers: \n",
+            view.nodes.iter().filter(|node| node.up).count(),
+            count(PeerState::Joining),
+            count(PeerState::Moving),
+            count(PeerState::Leaving),
+            view.nodes.iter().filter(|node| !node.up).count(),
+        ),
+    );
     for (name, nodes) in by_datacenter(view) {
         let down = nodes.iter().filter(|node| !node.up).count();
-        out.push_str(&format!("\t{name} #Nodes: {} #Down: {down}\n", nodes.len()));
+        put(
+            &mut out,
+            format_args!("\t{name} #Nodes: {} #Down: {down}\n", nodes.len()),
+        );
     }
     out.push_str("\nDatabase versions:\n");
     for (version, nodes) in &versions {
-        out.push_str(&format!("\t{version}: [{}]\n", nodes.join(", ")));
+        put(
+            &mut out,
+            format_args!("\t{version}: [{}]\n", nodes.join(", ")),
+        );
     }
     out.push_str("\nKeyspaces:\n");
     for (name, class, options) in &view.keyspaces {
-        out.push_str(&format!(
-            "\t{name} -> Replication class: {class} {{{options}}}\n"
-        ));
+        put(
+            &mut out,
+            format_args!("\t{name} -> Replication class: {class} {{{options}}}\n"),
+        );
     }
     out
 }

@@ -317,16 +317,11 @@ impl<R: Replicas + 'static> Coordinator<R> {
     ) -> Result<Vec<(Replica, ReplicaResponse)>, CoordinatorError> {
         let required = targets.chosen.len();
         let mut spares: VecDeque<Replica> = targets.spares.into();
-        let requests: FuturesUnordered<_> = (0..)
-            .zip(&targets.chosen)
-            .map(|(at, replica): (usize, _)| {
-                let request = if at > 0 && digests {
-                    ReplicaRequest::Digest(Rc::clone(command))
-                } else {
-                    ReplicaRequest::Read(Rc::clone(command))
-                };
-                self.ask(replica, request, timeout)
-            })
+        let mut outstanding: FuturesUnordered<_> = targets
+            .chosen
+            .iter()
+            .enumerate()
+            .map(|(at, replica)| self.ask(replica, request_of(command, at > 0 && digests), timeout))
             .collect();
         let retry = SpeculativeRetry::parse(&command.table.params.speculative_retry);
         self.speculation.borrow_mut().begin();
@@ -342,7 +337,6 @@ impl<R: Replicas + 'static> Coordinator<R> {
             required,
             level,
         };
-        let mut outstanding = requests;
         let mut may_speculate = delay.is_some();
         while gathered.answers.len() < required {
             let next = tokio::select! {
@@ -353,7 +347,7 @@ impl<R: Replicas + 'static> Coordinator<R> {
                     if self.speculation.borrow_mut().spend(retry)
                         && let Some(spare) = spares.pop_front()
                     {
-                        outstanding.push(self.ask(&spare, ReplicaRequest::Read(Rc::clone(command)), timeout));
+                        outstanding.push(self.ask(&spare, request_of(command, false), timeout));
                     }
                     continue;
                 }
@@ -369,11 +363,7 @@ impl<R: Replicas + 'static> Coordinator<R> {
                     if reason != FailureReason::Timeout
                         && let Some(spare) = spares.pop_front()
                     {
-                        outstanding.push(self.ask(
-                            &spare,
-                            ReplicaRequest::Read(Rc::clone(command)),
-                            timeout,
-                        ));
+                        outstanding.push(self.ask(&spare, request_of(command, false), timeout));
                     }
                     if gathered.answers.len() + outstanding.len() < required {
                         return Err(gathered.error());
@@ -490,6 +480,15 @@ fn write_error(tally: &Tally, level: ConsistencyLevel, kind: WriteKind) -> Coord
             kind,
             failures,
         }
+    }
+}
+
+fn request_of(command: &Rc<ReadCommand>, digest: bool) -> ReplicaRequest {
+    let command = Rc::clone(command);
+    if digest {
+        ReplicaRequest::Digest(command)
+    } else {
+        ReplicaRequest::Read(command)
     }
 }
 
