@@ -331,9 +331,9 @@ mod tests {
         let hints = [hint(&schema, 1), hint(&schema, 2)];
         {
             let mut store = HintStore::open(Arc::new(disk.clone()), directory.clone()).unwrap();
-            hints
-                .iter()
-                .for_each(|hint| store.keep(host, hint).unwrap());
+            for hint in &hints {
+                store.keep(host, hint).unwrap();
+            }
         }
         let mut store = HintStore::open(Arc::new(disk.clone()), directory.clone()).unwrap();
         assert_eq!(store.targets().collect::<Vec<_>>(), [host]);
