@@ -292,7 +292,7 @@ fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
 
 type Field = fn(&helenus_storage::metrics::EngineMetrics) -> u64;
 
-const COUNTERS: [(&str, &str, Field); 9] = [
+const COUNTERS: [(&str, &str, Field); 11] = [
     ("helenus_storage_writes", "Mutations applied.", |m| m.writes),
     (
         "helenus_storage_writes_refused",
@@ -329,6 +329,16 @@ const COUNTERS: [(&str, &str, Field); 9] = [
         "helenus_storage_compacted_bytes",
         "Bytes written by compactions.",
         |m| m.compacted_bytes,
+    ),
+    (
+        "helenus_storage_sstables_quarantined",
+        "Damaged SSTables that were set aside.",
+        |m| m.sstables_quarantined,
+    ),
+    (
+        "helenus_storage_corrupt_reads",
+        "Reads that failed because an SSTable is damaged.",
+        |m| m.corrupt_reads,
     ),
 ];
 

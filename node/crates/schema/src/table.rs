@@ -150,6 +150,8 @@ pub struct TableMetadata {
     /// Dropped columns by name.
     pub dropped_columns: BTreeMap<String, DroppedColumn>,
     columns: Vec<Column>,
+    /// No column had this id or a higher one yet, dropped ones included (C2).
+    next_column_id: u32,
     partition_key_count: usize,
     clustering_count: usize,
     static_count: usize,
@@ -172,6 +174,7 @@ impl TableMetadata {
             params: TableParams::default(),
             dropped_columns: BTreeMap::new(),
             columns: Vec::new(),
+            next_column_id: 0,
         }
     }
 
@@ -185,6 +188,7 @@ impl TableMetadata {
             params: self.params.clone(),
             dropped_columns: self.dropped_columns.clone(),
             columns: self.columns.clone(),
+            next_column_id: self.next_column_id,
         }
     }
 
@@ -236,15 +240,15 @@ impl TableMetadata {
     /// The same table with the ids that `previous` gave to columns of the same name (C2).
     #[must_use]
     pub fn with_ids_of(&self, previous: &Self) -> Self {
-        let mut next = previous
-            .columns
-            .iter()
-            .map(|column| column.id.0 + 1)
-            .max()
-            .unwrap_or(0);
+        let mut next = previous.next_column_id;
         let mut builder = self.to_builder();
+        builder.next_column_id = next;
         for column in &mut builder.columns {
-            column.id = previous.column(&column.name).map_or_else(
+            // a column that was dropped and added again meanwhile is another one
+            let name = &column.name;
+            let same_life = self.dropped_columns.get(name) == previous.dropped_columns.get(name);
+            let old = previous.column(name).filter(|_| same_life);
+            column.id = old.map_or_else(
                 || {
                     next += 1;
                     ColumnId(next - 1)
@@ -273,6 +277,7 @@ pub struct TableBuilder {
     pub dropped_columns: BTreeMap<String, DroppedColumn>,
     /// Columns in any order.
     pub columns: Vec<Column>,
+    next_column_id: u32,
 }
 
 impl TableBuilder {
@@ -317,13 +322,7 @@ impl TableBuilder {
                 .count(),
             ColumnKind::Regular | ColumnKind::Static => 0,
         };
-        let id = ColumnId(
-            self.columns
-                .iter()
-                .map(|column| column.id.0 + 1)
-                .max()
-                .unwrap_or(0),
-        );
+        let id = ColumnId(self.unused_id());
         self.columns.push(Column {
             name: name.into(),
             id,
@@ -338,6 +337,12 @@ impl TableBuilder {
     pub fn remove(&mut self, name: &str) -> Option<Column> {
         let at = self.columns.iter().position(|column| column.name == name)?;
         Some(self.columns.remove(at))
+    }
+
+    /// The lowest id that no column had yet.
+    fn unused_id(&self) -> u32 {
+        let present = self.columns.iter().map(|column| column.id.0 + 1).max();
+        self.next_column_id.max(present.unwrap_or(0))
     }
 
     /// The table; ids are given anew in the columns' order.
@@ -363,10 +368,12 @@ impl TableBuilder {
                 .then_with(|| a.name.as_bytes().cmp(b.name.as_bytes()))
         });
         if renumber {
+            self.next_column_id = 0;
             for (id, column) in (0_u32..).zip(&mut self.columns) {
                 column.id = ColumnId(id);
             }
         }
+        let next_column_id = self.unused_id();
         let count = |kind| {
             self.columns
                 .iter()
@@ -395,13 +402,14 @@ impl TableBuilder {
             flags: self.flags,
             params: self.params,
             dropped_columns: self.dropped_columns,
+            next_column_id,
             columns: self.columns,
         }
     }
 }
 
 /// When a cell that expires is gone: no overflow past what the format can say (2106).
-pub const MAX_DELETION_TIME: NowInSeconds = u32::MAX as NowInSeconds - 1;
+pub const MAX_DELETION_TIME: NowInSeconds = u32::MAX as NowInSeconds - 2;
 
 #[cfg(test)]
 mod tests {
@@ -426,5 +434,35 @@ mod tests {
         }
         assert_eq!(second.regular_columns()[0].name, "a");
         assert_eq!(second.column("a").map(|found| found.id), Some(ColumnId(3)));
+    }
+
+    #[test]
+    fn ids_of_dropped_columns_are_not_given_again() {
+        let id = TableId(Uuid::from_u128(1));
+        let first = TableMetadata::builder("k", "t", id)
+            .partition_key("p", CqlType::Int)
+            .regular("z", CqlType::Int)
+            .build();
+        let mut without = first.to_builder();
+        let dropped = without.remove("z").unwrap();
+        without.dropped_columns.insert(
+            "z".into(),
+            DroppedColumn {
+                name: "z".into(),
+                cql_type: dropped.cql_type,
+                kind: dropped.kind,
+                dropped_time: 5,
+            },
+        );
+        let second = without.build().with_ids_of(&first);
+        let mut with = second.to_builder();
+        with.push("z", ColumnKind::Regular, CqlType::Text, false);
+        let third = with.build();
+        for previous in [&second, &first] {
+            let again = third.with_ids_of(previous);
+            let new = again.column("z").map(|found| found.id);
+            assert_ne!(new, Some(dropped.id));
+            assert_eq!(new, Some(ColumnId(2)));
+        }
     }
 }

@@ -9,11 +9,12 @@
 pub mod size_tiered;
 
 use crate::error::{ReadError, TableError};
+use crate::portion::Left;
 use crate::scan::{MergedScan, Scan};
 use crate::sstables::{self, OpenSSTable, Sink};
 use crate::transaction::{self, Transaction};
 use helenus_rows::codec::EncodingStats;
-use helenus_rows::{ClusteringFilter, ColumnFilter, DataRange, Purger};
+use helenus_rows::{ClusteringFilter, ColumnFilter, DataRange, PartitionPosition, Purger};
 use helenus_schema::{TableId, TableMetadata};
 use helenus_seams::Disk;
 use helenus_types::{DecoratedKey, NowInSeconds, TimestampMicros};
@@ -23,6 +24,8 @@ use std::sync::Arc;
 /// Writes several SSTables as one.
 pub struct CompactionTask {
     pub(crate) table: Arc<TableMetadata>,
+    /// Whose tokens are written.
+    pub(crate) shard: Left,
     pub(crate) inputs: Vec<Arc<OpenSSTable>>,
     /// SSTables that are not part of it but may hold the same partitions.
     pub(crate) others: Vec<Arc<OpenSSTable>>,
@@ -31,6 +34,7 @@ pub struct CompactionTask {
     pub(crate) now: NowInSeconds,
     pub(crate) folder: PathBuf,
     pub(crate) generation: u64,
+    pub(crate) guard: Arc<()>,
 }
 
 /// What came of a [`CompactionTask`].
@@ -38,6 +42,9 @@ pub struct CompactionOutput {
     pub(crate) table: TableId,
     pub(crate) inputs: Vec<Arc<OpenSSTable>>,
     pub(crate) record: PathBuf,
+    /// Dropped when the engine has taken the output.
+    #[expect(dead_code, reason = "held, not read")]
+    pub(crate) guard: Arc<()>,
     /// The new SSTable; `None` when nothing was left.
     pub(crate) result: Result<Option<OpenSSTable>, ReadError>,
 }
@@ -53,6 +60,7 @@ impl CompactionTask {
             table: self.table.id,
             inputs: self.inputs,
             record,
+            guard: self.guard,
             result,
         }
     }
@@ -64,9 +72,11 @@ impl CompactionTask {
     ) -> Result<Option<OpenSSTable>, ReadError> {
         let mut transaction = Transaction {
             adds: vec![sstables::name_of_new(&self.folder, self.generation)],
-            removes: self.inputs.iter().map(|input| input.name()).collect(),
-            committed: false,
+            ..Transaction::default()
         };
+        for input in &self.inputs {
+            transaction.give_up(&self.folder, input);
+        }
         transaction.store(&**disk, record)?;
         let written = self.write(disk)?;
         let output = if written {
@@ -87,7 +97,18 @@ impl CompactionTask {
 
     /// Writes what is left of the inputs; `false` when nothing is.
     fn write(&self, disk: &Arc<dyn Disk>) -> Result<bool, ReadError> {
-        let range = DataRange::all(ClusteringFilter::all());
+        let mut range = DataRange::all(ClusteringFilter::all());
+        if self.shard.shards > 1 && self.shard.shard > 0 {
+            range.start = PartitionPosition::MinOf(self.shard.first_token());
+        }
+        if self.shard.shard + 1 < self.shard.shards {
+            let shard = self.shard.shard + 1;
+            let next = Left {
+                shard,
+                ..self.shard
+            };
+            range.end = PartitionPosition::MinOf(next.first_token());
+        }
         let columns = ColumnFilter::All {
             queried: Vec::new(),
         };

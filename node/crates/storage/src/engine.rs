@@ -6,6 +6,7 @@
 //! E3: writes wait for nothing: they are refused when memtables are full.
 
 mod background;
+mod folders;
 mod maintenance;
 mod open;
 mod read;
@@ -15,7 +16,7 @@ mod tests;
 
 pub use read::{ReadOutcome, ScanChunk};
 pub use table::TableStore;
-use table::keeps_columns;
+use table::{keeps_columns, unsupported};
 
 use crate::commitlog::{
     CommitLog, CommitLogError, CommitLogPosition, FlushPositions, SyncDone, SyncTask,
@@ -66,6 +67,13 @@ pub struct Engine {
     /// Tables whose logged writes were replayed.
     replayed: BTreeSet<TableId>,
     metrics: EngineMetrics,
+    /// Damaged files that were reported.
+    damaged: BTreeSet<PathBuf>,
+}
+
+/// Keyspaces without which a node cannot run.
+fn is_system(keyspace: &str) -> bool {
+    keyspace == "system" || keyspace.starts_with("system_")
 }
 
 impl Engine {
@@ -111,6 +119,14 @@ impl Engine {
             if !store.knows_columns_of(update) {
                 let (keyspace, table) = (update.table.keyspace.clone(), update.table.name.clone());
                 return Err(ApplyError::SchemaBehind { keyspace, table });
+            }
+            if let Some(what) = unsupported(update) {
+                let (keyspace, table) = (update.table.keyspace.clone(), update.table.name.clone());
+                return Err(ApplyError::Unsupported {
+                    keyspace,
+                    table,
+                    what,
+                });
             }
         }
         let durable = self

@@ -18,13 +18,21 @@ pub enum TableError {
         /// The error of the system.
         source: io::Error,
     },
-    /// The file is damaged or of a form that this node does not know.
+    /// The file is damaged.
     #[error("SSTable {path}: {reason}")]
     Damaged {
         /// The file.
         path: PathBuf,
         /// What is wrong.
         reason: String,
+    },
+    /// The file has a form that this node does not know.
+    #[error("SSTable {path}: {what} is not supported")]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// What is not known.
+        what: String,
     },
     /// Rows cannot be written as an SSTable: a fault of this node.
     #[error("{0}")]
@@ -101,6 +109,16 @@ pub enum ApplyError {
         keyspace: String,
         /// Table.
         table: String,
+    },
+    /// It has something that cannot be stored (yet); trying again will not help.
+    #[error("the write of {keyspace}.{table} cannot be stored: {what}")]
+    Unsupported {
+        /// Keyspace.
+        keyspace: String,
+        /// Table.
+        table: String,
+        /// What it has.
+        what: &'static str,
     },
     /// The commit log.
     #[error(transparent)]

@@ -7,6 +7,7 @@ pub mod engine;
 pub mod error;
 pub mod memtable;
 pub mod metrics;
+mod portion;
 pub mod scan;
 pub mod settings;
 pub mod sstables;

@@ -24,6 +24,8 @@ pub struct EngineMetrics {
     pub sstables: u64,
     pub sstable_bytes: u64,
     pub replayed_updates: u64,
+    pub sstables_quarantined: u64,
+    pub corrupt_reads: u64,
 }
 
 /// Counters of one table in one shard.

@@ -1,6 +1,7 @@
 //! SSTables as the engine sees them: the one place that knows the `sstable` crate's calls.
 
 use crate::error::{ReadError, TableError};
+use crate::portion::{self, Left, Portion};
 use crate::scan::Scan;
 use helenus_rows::codec::EncodingStats;
 use helenus_rows::{ClusteringFilter, ColumnFilter, DataRange, PartitionSource, Row, Unfiltered};
@@ -31,10 +32,7 @@ impl From<SsTableError> for TableError {
                 path,
                 reason: format!("damaged at byte {offset}: {reason}"),
             },
-            SsTableError::Unsupported { path, what } => Self::Damaged {
-                path,
-                reason: format!("{what} is not supported"),
-            },
+            SsTableError::Unsupported { path, what } => Self::Unsupported { path, what },
             other => Self::Unwritable(other.to_string()),
         }
     }
@@ -44,8 +42,8 @@ impl From<SsTableError> for TableError {
 #[derive(Debug)]
 pub struct OpenSSTable {
     reader: Arc<SsTableReader>,
-    /// Holds tokens of several shards.
-    shared: bool,
+    /// What of it this shard reads.
+    portion: Portion,
 }
 
 impl OpenSSTable {
@@ -72,7 +70,7 @@ impl OpenSSTable {
         let reader = SsTableReader::open(&**disk, descriptor, Arc::clone(table))?;
         Ok(Self {
             reader,
-            shared: false,
+            portion: Portion::default(),
         })
     }
 
@@ -84,15 +82,15 @@ impl OpenSSTable {
     ) -> Result<Self, TableError> {
         let reopened = Self::open_named(disk, self.reader.descriptor().clone(), table)?;
         Ok(Self {
-            shared: self.shared,
+            portion: self.portion.clone(),
             ..reopened
         })
     }
 
-    /// Notes whether it holds tokens of several of so many shards.
-    pub(crate) fn among(mut self, shards: usize) -> Self {
-        self.shared =
-            self.reader.first().token.shard(shards) != self.reader.last().token.shard(shards);
+    /// Leaves out what other shards read, or have read and left.
+    pub(crate) fn among(mut self, shard: Left, left: Vec<Left>) -> Self {
+        let (first, last) = (self.reader.first().token, self.reader.last().token);
+        self.portion = Portion::of(shard, first, last, left);
         self
     }
 
@@ -101,9 +99,14 @@ impl OpenSSTable {
             .contains(&shard)
     }
 
-    /// Whether it holds tokens of several shards: none of them may remove it.
+    /// Whether it holds tokens of several shards: none of them may remove it alone.
     pub(crate) fn is_shared(&self) -> bool {
-        self.shared
+        self.portion.shares().is_some()
+    }
+
+    /// The shard that reads it when there are tokens of others too.
+    pub(crate) fn shares(&self) -> Option<Left> {
+        self.portion.shares()
     }
 
     /// What the names of its files begin with, such as `da-7-bti`.
@@ -156,16 +159,21 @@ impl OpenSSTable {
             .collect()
     }
 
+    /// Removes its files, or leaves them to the shards that still read them.
     pub(crate) fn remove_files(&self, disk: &dyn Disk) -> Result<(), TableError> {
-        Ok(helenus_sstable::remove_files(
-            disk,
-            self.reader.descriptor(),
-        )?)
+        let name = self.name();
+        if let Some(own) = self.portion.shares()
+            && !self.portion.leave(own, disk, self.folder(), &name)?
+        {
+            return Ok(());
+        }
+        helenus_sstable::remove_files(disk, self.reader.descriptor())?;
+        portion::remove_notes(disk, self.folder(), &name)
     }
 
     /// Whether it may hold the key: first and last key, then the bloom filter.
     pub(crate) fn may_contain(&self, key: &DecoratedKey) -> bool {
-        self.reader.may_contain(key)
+        self.portion.holds(key.token) && self.reader.may_contain(key)
     }
 
     /// Whether its keys and the range have tokens in common.
@@ -236,9 +244,11 @@ struct TableScan<'a> {
 
 impl Scan for TableScan<'_> {
     fn peek(&mut self) -> Result<Option<&DecoratedKey>, ReadError> {
-        if self.next.is_none() && !self.ended {
-            self.next = self.scanner.next_partition().map_err(TableError::from)?;
-            self.ended = self.next.is_none();
+        while self.next.is_none() && !self.ended {
+            let next = self.scanner.next_partition().map_err(TableError::from)?;
+            self.ended = next.is_none();
+            let portion = &self.sstable.portion;
+            self.next = next.filter(|one| !portion.is_partial() || portion.holds(one.key.token));
         }
         Ok(self.next.as_ref().map(|partition| &partition.key))
     }
@@ -336,7 +346,7 @@ pub(crate) fn remove_by_name(disk: &dyn Disk, folder: &Path, name: &str) -> Resu
             _ => {}
         }
     }
-    Ok(())
+    portion::remove_notes(disk, folder, name)
 }
 
 /// Writes an SSTable.

@@ -69,10 +69,14 @@ pub struct FlushTask {
     pub(crate) upper: CommitLogPosition,
     pub(crate) folder: PathBuf,
     pub(crate) generation: u64,
+    pub(crate) guard: Arc<()>,
 }
 
 /// What came of a [`FlushTask`].
 pub struct FlushOutput {
+    /// Dropped when the engine has taken the output.
+    #[expect(dead_code, reason = "held, not read")]
+    pub(crate) guard: Arc<()>,
     pub(crate) table: TableId,
     pub(crate) memtable: Arc<Memtable>,
     pub(crate) upper: CommitLogPosition,
@@ -87,6 +91,7 @@ impl FlushTask {
             table: self.table.id,
             memtable: self.memtable,
             upper: self.upper,
+            guard: self.guard,
             result,
         }
     }
@@ -139,9 +144,14 @@ impl FlushTask {
 }
 
 /// SSTables to be removed, and the record of the transaction that made them obsolete.
+#[derive(Default)]
 pub(crate) struct Obsolete {
     pub(crate) sstables: Vec<Arc<OpenSSTable>>,
     pub(crate) record: Option<PathBuf>,
+    /// Names, in the record's folder, of SSTables that were still being written.
+    pub(crate) unborn: Vec<String>,
+    /// Their writers hold these.
+    pub(crate) running: Vec<Arc<()>>,
 }
 
 impl Obsolete {
@@ -150,6 +160,10 @@ impl Obsolete {
         self.sstables
             .iter()
             .all(|sstable| Arc::strong_count(sstable) == 1)
+            && self
+                .running
+                .iter()
+                .all(|guard| Arc::strong_count(guard) == 1)
     }
 }
 
@@ -212,6 +226,11 @@ impl HousekeepingTask {
 fn remove_obsolete(disk: &dyn Disk, obsolete: &Obsolete) -> Result<(), TableError> {
     for sstable in &obsolete.sstables {
         sstable.remove_files(disk)?;
+    }
+    if let Some(folder) = obsolete.record.as_ref().and_then(|record| record.parent()) {
+        for name in &obsolete.unborn {
+            sstables::remove_by_name(disk, folder, name)?;
+        }
     }
     obsolete
         .record

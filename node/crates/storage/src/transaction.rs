@@ -3,11 +3,14 @@
 //! whatever was begun, so that a crash at any point leaves the old SSTables or the new.
 //!
 //! Form of `helenus-transaction-<generation>.txt`: the line `helenus-transaction 1`, lines
-//! `add <name>` and `remove <name>`, the line `committed` or `begun`, the line `crc32
-//! <hexadecimal>`. A name is what the files of an SSTable begin with, such as `da-7-bti`. The record
-//! is replaced as a whole.
+//! `add <name>`, `remove <name>` and `leave <shard> <shards> <name>`, the line `committed` or `begun`,
+//! the line `crc32 <hexadecimal>`. A name is what the files of an SSTable begin with, such as
+//! `da-7-bti`, after its folder when that is not the record's. The record is replaced as a whole.
+//! What is left rather than removed is an SSTable that other shards still read: see [`crate::portion`].
 
 use crate::error::TableError;
+use crate::portion::Left;
+use crate::sstables::OpenSSTable;
 use helenus_seams::Disk;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,10 +23,25 @@ const PREFIX: &str = "helenus-transaction-";
 pub(crate) struct Transaction {
     pub(crate) adds: Vec<String>,
     pub(crate) removes: Vec<String>,
+    /// SSTables of several shards that one shard needs no more.
+    pub(crate) leaves: Vec<(Left, String)>,
     pub(crate) committed: bool,
 }
 
 impl Transaction {
+    /// Notes that this shard needs an SSTable no more.
+    pub(crate) fn give_up(&mut self, folder: &Path, sstable: &OpenSSTable) {
+        let name = if sstable.folder() == folder {
+            sstable.name()
+        } else {
+            sstable.folder().join(sstable.name()).display().to_string()
+        };
+        match sstable.shares() {
+            Some(left) => self.leaves.push((left, name)),
+            None => self.removes.push(name),
+        }
+    }
+
     /// SSTables that are to be removed should the node end now.
     pub(crate) fn leftovers(&self) -> &[String] {
         if self.committed {
@@ -41,6 +59,9 @@ impl Transaction {
                 // writing to a string cannot fail
                 write!(text, "\n{word} {name}").unwrap_or_default();
             }
+        }
+        for (left, name) in &self.leaves {
+            write!(text, "\nleave {} {} {name}", left.shard, left.shards).unwrap_or_default();
         }
         text.push_str(if self.committed {
             "\ncommitted"
@@ -70,12 +91,29 @@ impl Transaction {
             match line.split_once(' ') {
                 Some(("add", name)) => transaction.adds.push(name.to_owned()),
                 Some(("remove", name)) => transaction.removes.push(name.to_owned()),
+                Some(("leave", rest)) => transaction.leaves.push(parse_leave(rest)?),
                 None if line == "committed" => transaction.committed = true,
                 None if line == "begun" => {}
                 _ => return Err("it has an unknown line"),
             }
         }
         Ok(transaction)
+    }
+}
+
+fn parse_leave(text: &str) -> Result<(Left, String), &'static str> {
+    let mut words = text.splitn(3, ' ');
+    let mut next = || words.next().ok_or("it has a short line");
+    let mut number = || next()?.parse().map_err(|_| "it has a wrong number");
+    let (shard, shards) = (number()?, number()?);
+    Ok((Left { shard, shards }, next()?.to_owned()))
+}
+
+/// Folder and name of an SSTable that a record in `folder` names.
+pub(crate) fn resolve(folder: &Path, entry: &str) -> (PathBuf, String) {
+    match entry.rsplit_once('/') {
+        Some((other, name)) => (PathBuf::from(other), name.to_owned()),
+        None => (folder.to_owned(), entry.to_owned()),
     }
 }
 
@@ -131,7 +169,14 @@ mod tests {
         assert_eq!(parse_name(&file), Some(7));
         let record = Transaction {
             adds: vec!["da-7-bti".into()],
-            removes: vec!["nb-1-big".into()],
+            removes: vec!["nb-1-big".into(), "/other disk/k/t-1/da-3-bti".into()],
+            leaves: vec![(
+                Left {
+                    shard: 1,
+                    shards: 4,
+                },
+                "da-2-bti".into(),
+            )],
             committed: true,
         };
         record.store(&disk, &file).unwrap();

@@ -134,7 +134,7 @@ impl Engine {
         }
         let shards = self.settings.shards as u64;
         let store = self.tables.get_mut(&id)?;
-        let generation = store.take_generation(shards);
+        let (generation, guard) = store.begin_writing(shards);
         let first = store.flushing.first_mut()?;
         first.running = true;
         Some(FlushTask {
@@ -143,6 +143,7 @@ impl Engine {
             upper: first.upper,
             folder: store.folders.first()?.clone(),
             generation,
+            guard,
         })
     }
 
@@ -194,7 +195,7 @@ impl Engine {
         if let Some(sstable) = sstable {
             self.obsolete.push(Obsolete {
                 sstables: vec![Arc::new(sstable)],
-                record: None,
+                ..Obsolete::default()
             });
         }
     }
@@ -244,12 +245,15 @@ impl Engine {
         }
         let (now, shards) = (self.clock.monotonic(), self.settings.shards as u64);
         let wall = self.clock.now_in_seconds();
+        let shard = self.as_left();
         for store in self
             .tables
             .values_mut()
             .filter(|store| store.compact_after <= now)
         {
-            store.warn_of_strategy();
+            if shard.shard == 0 {
+                store.warn_of_strategy();
+            }
             let Some(inputs) = store.compaction_choice() else {
                 continue;
             };
@@ -263,16 +267,18 @@ impl Engine {
                 !inputs.iter().any(|input| Arc::ptr_eq(input, sstable))
             };
             let others = store.sstables.iter().filter(chosen).cloned().collect();
-            let generation = store.take_generation(shards);
+            let (generation, guard) = store.begin_writing(shards);
             self.compactions_running += 1;
             return Some(CompactionTask {
                 table: Arc::clone(&store.table),
+                shard,
                 inputs,
                 others,
                 oldest_in_memory: store.oldest_in_memory(),
                 now: wall,
                 folder,
                 generation,
+                guard,
             });
         }
         None
@@ -283,7 +289,17 @@ impl Engine {
         let now = self.clock.monotonic();
         let Some(store) = self.tables.get_mut(&output.table) else {
             // dropped meanwhile: its inputs are being removed already
-            self.discard(output.result.ok().flatten());
+            self.obsolete.push(Obsolete {
+                sstables: output
+                    .result
+                    .ok()
+                    .flatten()
+                    .map(Arc::new)
+                    .into_iter()
+                    .collect(),
+                record: Some(output.record),
+                ..Obsolete::default()
+            });
             return;
         };
         for input in &output.inputs {
@@ -314,14 +330,17 @@ impl Engine {
                     .map(|input| input.size_bytes())
                     .sum::<u64>();
                 store.metrics.compactions += 1;
+                let mut inputs = output.inputs;
                 if truncated {
+                    inputs.clear(); // truncation removes them
                     self.discard(sstable);
                 } else if let Some(sstable) = sstable {
                     store.add_sstable(&self.disk, sstable);
                 }
                 self.obsolete.push(Obsolete {
-                    sstables: output.inputs,
+                    sstables: inputs,
                     record: Some(output.record),
+                    ..Obsolete::default()
                 });
             }
         }
@@ -332,6 +351,12 @@ impl TableStore {
     /// What to compact now, if anything.
     pub(super) fn compaction_choice(&self) -> Option<Vec<Arc<OpenSSTable>>> {
         let options = SizeTieredOptions::of(&self.table.params.compaction);
+        let is_free = |sstable: &&Arc<OpenSSTable>| !self.compacting.contains(&sstable.name());
+        // what several shards share is written anew by each for itself, whatever the strategy
+        let mut shared = self.sstables.iter().filter(|sstable| sstable.is_shared());
+        if let Some(shared) = shared.find(is_free) {
+            return Some(vec![Arc::clone(shared)]);
+        }
         let free: Vec<_> = self
             .sstables
             .iter()
@@ -353,12 +378,21 @@ impl TableStore {
         if !self.warned_of_strategy && !short.is_empty() && short != "SizeTieredCompactionStrategy"
         {
             let (keyspace, table) = (&self.table.keyspace, &self.table.name);
-            tracing::warn!(
-                keyspace,
-                table,
-                strategy = short,
-                "compaction strategy is not there yet: size-tiered is used"
-            );
+            if super::is_system(keyspace) {
+                tracing::debug!(
+                    keyspace,
+                    table,
+                    strategy = short,
+                    "size-tiered compaction is used"
+                );
+            } else {
+                tracing::warn!(
+                    keyspace,
+                    table,
+                    strategy = short,
+                    "compaction strategy is not there yet: size-tiered is used"
+                );
+            }
         }
         self.warned_of_strategy = true;
     }

@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::error::{MaintenanceError, TableError};
 use crate::memtable::Memtable;
-use crate::sstables::OpenSSTable;
+use crate::sstables::{self, OpenSSTable};
 use crate::tasks::Obsolete;
 use crate::transaction::{self, Transaction};
 use helenus_schema::TableId;
@@ -22,26 +22,29 @@ impl Engine {
             .ok_or(MaintenanceError::UnknownTable(table))?;
         let memory = store.memtable_bytes();
         let flushing = store.flushing_bytes();
-        let record = match store.folders.first() {
-            Some(folder) if !store.sstables.is_empty() => {
-                let path = transaction::path(folder, store.next_generation);
-                store.take_generation(shards);
-                let removes = store
-                    .sstables
-                    .iter()
-                    .map(|sstable| sstable.name())
-                    .collect();
-                Some((
-                    path,
-                    Transaction {
-                        adds: Vec::new(),
-                        removes,
-                        committed: true,
-                    },
-                ))
+        let running = store.running();
+        let mut unborn = Vec::new();
+        let mut record = None;
+        if let Some(folder) = store.folders.first().cloned()
+            && !(store.sstables.is_empty() && running.is_empty())
+        {
+            let mut transaction = Transaction {
+                committed: true,
+                ..Transaction::default()
+            };
+            for sstable in &store.sstables {
+                transaction.give_up(&folder, sstable);
             }
-            _ => None,
-        };
+            // what flushes and compactions are writing holds truncated rows too
+            unborn.extend(
+                running
+                    .iter()
+                    .map(|(generation, _)| sstables::name_of_new(&folder, *generation)),
+            );
+            transaction.removes.extend(unborn.iter().cloned());
+            let path = transaction::path(&folder, store.take_generation(shards));
+            record = Some((path, transaction));
+        }
         let mut positions = self.positions.clone();
         positions.advance(table, position);
         positions.store(
@@ -70,6 +73,8 @@ impl Engine {
             self.obsolete.push(Obsolete {
                 sstables,
                 record: Some(path),
+                unborn,
+                running: running.into_iter().map(|(_, guard)| guard).collect(),
             });
         }
         self.dead_segments
@@ -88,14 +93,10 @@ impl Engine {
         self.positions.forget(table);
         self.positions_dirty = true;
         self.dead_segments.extend(self.log.forget_table(table));
-        for sstable in store
-            .sstables
-            .into_iter()
-            .filter(|sstable| !sstable.is_shared())
-        {
+        for sstable in store.sstables {
             self.obsolete.push(Obsolete {
                 sstables: vec![sstable],
-                record: None,
+                ..Obsolete::default()
             });
         }
     }
@@ -174,7 +175,7 @@ impl Engine {
         table: TableId,
         written: &[(PathBuf, u64)],
     ) -> Result<(), MaintenanceError> {
-        let shards = self.settings.shards;
+        let shard = self.as_left();
         let store = self
             .tables
             .get_mut(&table)
@@ -182,7 +183,7 @@ impl Engine {
         let mut opened = Vec::with_capacity(written.len());
         for (folder, generation) in written {
             let sstable = OpenSSTable::open(&self.disk, folder, *generation, &store.table)?;
-            opened.push(Arc::new(sstable.among(shards)));
+            opened.push(Arc::new(sstable.among(shard, Vec::new())));
         }
         store.sstables.extend(opened);
         store.sort_sstables();

@@ -1,24 +1,21 @@
-//! Opening a shard: tables' folders, leftovers of unfinished work, and replay of the commit log.
+//! Opening a shard: its tables (see [`super::folders`]) and replay of the commit log.
 
 use super::Engine;
-use super::table::TableStore;
 use crate::commitlog::{
     CommitLog, CommitLogPosition, FlushPositions, SegmentFile, SegmentReader, Stream, segment_files,
 };
 use crate::error::OpenError;
 use crate::metrics::EngineMetrics;
 use crate::settings::EngineSettings;
-use crate::sstables::{self, OpenSSTable};
-use crate::transaction;
 use helenus_rows::codec::CodecError;
-use helenus_schema::{Schema, TableId, TableMetadata};
+use helenus_schema::{Schema, TableId};
 use helenus_seams::{Clock, Disk};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> OpenError {
+pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> OpenError {
     let path = path.to_owned();
     move |source| OpenError::Io {
         action,
@@ -79,6 +76,7 @@ impl Engine {
             replayed: BTreeSet::new(),
             old_segments: Vec::new(),
             metrics: EngineMetrics::default(),
+            damaged: BTreeSet::new(),
         };
         engine.schema_changed(schema)?;
         engine.adopt_segments(segments)?;
@@ -117,97 +115,6 @@ impl Engine {
         }
         self.old_segments = kept;
         Ok(())
-    }
-
-    /// Opens a table's folders, finishing what a crash left unfinished.
-    pub(super) fn open_table(&self, table: &Arc<TableMetadata>) -> Result<TableStore, OpenError> {
-        let name = format!("{}-{}", table.name, table.id.0.simple());
-        let mut folders: Vec<PathBuf> = Vec::new();
-        let (mut sstables, mut highest) = (Vec::new(), 0);
-        for directory in &self.settings.data_directories {
-            let folder = directory.join(&table.keyspace).join(&name);
-            let found = self.open_folder(&folder, table)?;
-            highest = highest.max(found.highest_generation);
-            if !found.sstables.is_empty() || self.disk.exists(&folder) {
-                folders.push(folder);
-            }
-            sstables.extend(found.sstables.into_iter().map(Arc::new));
-        }
-        if folders.is_empty() {
-            folders.push(self.roomiest()?.join(&table.keyspace).join(&name));
-        }
-        let (shard, shards) = (
-            self.settings.shard as u64,
-            self.settings.shards.max(1) as u64,
-        );
-        let next_generation = (highest / shards + 1) * shards + shard;
-        let mut store = TableStore::new(Arc::clone(table), folders, next_generation);
-        store.sstables = sstables;
-        store.sort_sstables();
-        Ok(store)
-    }
-
-    fn roomiest(&self) -> Result<PathBuf, OpenError> {
-        let directories = &self.settings.data_directories;
-        let free = |directory: &&PathBuf| self.disk.space(directory).map_or(0, |(free, _)| free);
-        match directories.as_slice() {
-            [only] => Ok(only.clone()),
-            _ => directories
-                .iter()
-                .max_by_key(free)
-                .cloned()
-                .ok_or_else(|| OpenError::Io {
-                    action: "choose",
-                    path: PathBuf::from("data_file_directories"),
-                    source: std::io::ErrorKind::NotFound.into(),
-                }),
-        }
-    }
-
-    fn open_folder(&self, folder: &Path, table: &Arc<TableMetadata>) -> Result<Found, OpenError> {
-        let listed = self.disk.list(folder).map_err(io("list", folder))?;
-        let mut found = Found::default();
-        let mut leftovers = BTreeSet::new();
-        for record in listed
-            .iter()
-            .filter(|path| transaction::parse_name(path).is_some())
-        {
-            let generation = transaction::parse_name(record).unwrap_or(0);
-            found.highest_generation = found.highest_generation.max(generation);
-            let transaction = transaction::load(&*self.disk, record)?;
-            leftovers.extend(transaction.leftovers().iter().cloned());
-            if self.cleans(generation) {
-                for name in transaction.leftovers() {
-                    sstables::remove_by_name(&*self.disk, folder, name)?;
-                }
-                transaction::forget(&*self.disk, record)?;
-            }
-        }
-        for candidate in sstables::in_folder(&listed) {
-            found.highest_generation = found.highest_generation.max(candidate.generation_number());
-            if leftovers.contains(&candidate.name()) {
-                continue;
-            }
-            if !candidate.is_complete() {
-                // its table of contents is written last: without it the SSTable was never finished
-                if self.cleans(candidate.generation_number()) {
-                    tracing::info!(sstable = candidate.name(), folder = %folder.display(), "unfinished SSTable removed");
-                    sstables::remove_by_name(&*self.disk, folder, &candidate.name())?;
-                }
-                continue;
-            }
-            let opened = OpenSSTable::open_named(&self.disk, candidate.descriptor, table)?
-                .among(self.settings.shards);
-            if opened.holds_tokens_of(self.settings.shard, self.settings.shards) {
-                found.sstables.push(opened);
-            }
-        }
-        Ok(found)
-    }
-
-    /// Whether leftovers of this generation are this shard's to remove: each belongs to one.
-    fn cleans(&self, generation: u64) -> bool {
-        generation % self.settings.shards.max(1) as u64 == self.settings.shard as u64
     }
 
     /// Replays the tables that the schema has now and that were not replayed yet.
@@ -372,12 +279,6 @@ fn stream_of(settings: &EngineSettings) -> Stream {
 pub(super) struct OldSegment {
     segment: SegmentFile,
     stream: Stream,
-}
-
-#[derive(Default)]
-struct Found {
-    sstables: Vec<OpenSSTable>,
-    highest_generation: u64,
 }
 
 /// Cassandra's own segments would be left unread.

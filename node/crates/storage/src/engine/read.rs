@@ -98,8 +98,14 @@ impl Tally<'_> {
         partition.deletion = purger.deletion(source.deletion);
         partition.static_row = purger.row(source.static_row);
         self.size(row_size(&partition.static_row) + partition.key.key.len())?;
-        self.counter.begin_partition(&partition.static_row);
         let filter = &self.command.row_filter;
+        let now = self.command.now_in_seconds;
+        if !filter.matches_partition(table, &partition.key, &partition.static_row, now) {
+            // neither rows nor static values alone are an answer; the latter still merge with other replicas'
+            self.counter.forget_first_partition();
+            return Ok(partition);
+        }
+        self.counter.begin_partition(&partition.static_row);
         let mut open = DeletionTime::LIVE;
         let mut last = None;
         while !self.counter.is_partition_done() {
@@ -116,7 +122,6 @@ impl Tally<'_> {
             };
             match &unfiltered {
                 Unfiltered::Row(row) => {
-                    let now = self.command.now_in_seconds;
                     if row.is_live(now)
                         && !filter.matches(table, &partition.key, &partition.static_row, row, now)
                     {
@@ -157,7 +162,7 @@ impl Engine {
         let local = matches!(command.table.keyspace.as_str(), "system" | "system_schema");
         let mut tally = Tally {
             command,
-            counter: LimitCounter::new(command.limits, command.now_in_seconds),
+            counter: LimitCounter::of(command),
             tombstones: 0,
             failure_threshold: if local {
                 u64::MAX
@@ -186,7 +191,25 @@ impl Engine {
             store.metrics.tombstones_scanned += outcome.tombstones_scanned;
             store.metrics.sstables_read += u64::from(outcome.sstables_read);
         }
+        if let Err(ReadError::Table(error)) = &result {
+            self.report_damage(&command.table, error);
+        }
         result.map(|()| outcome)
+    }
+
+    /// Counts a read that a damaged file made fail; the log names each file once.
+    fn report_damage(&mut self, table: &TableMetadata, error: &TableError) {
+        if let TableError::Damaged { path, .. } = error {
+            self.metrics.corrupt_reads += 1;
+            if self.damaged.insert(path.clone()) {
+                let (keyspace, table) = (&table.keyspace, &table.name);
+                tracing::error!(
+                    keyspace, table, %error,
+                    "a read met a damaged SSTable and failed; so will each that needs this part of it: \
+                     take the SSTable away while the node is stopped, then repair the table"
+                );
+            }
+        }
     }
 
     /// Reads about `max_bytes` of a range with every tombstone, for streaming; a partition is never cut.

@@ -4,7 +4,7 @@ use crate::commitlog::CommitLogPosition;
 use crate::memtable::Memtable;
 use crate::metrics::TableMetrics;
 use crate::sstables::OpenSSTable;
-use helenus_rows::{ColumnData, PartitionUpdate, Row, Unfiltered};
+use helenus_rows::{ColumnData, DeletionTime, PartitionUpdate, Row, Unfiltered};
 use helenus_schema::TableMetadata;
 use helenus_seams::Disk;
 use helenus_types::TimestampMicros;
@@ -37,6 +37,8 @@ pub struct TableStore {
     pub(super) sstables: Vec<Arc<OpenSSTable>>,
     /// Names of SSTables that a compaction reads.
     pub(super) compacting: BTreeSet<String>,
+    /// Generations that other threads write, until they let go of their guards.
+    writing: Vec<(u64, Arc<()>)>,
     pub(super) flush_wanted: bool,
     pub(super) next_generation: u64,
     pub(super) metrics: TableMetrics,
@@ -58,6 +60,7 @@ impl TableStore {
             flushing: Vec::new(),
             sstables: Vec::new(),
             compacting: BTreeSet::new(),
+            writing: Vec::new(),
             flush_wanted: false,
             next_generation,
             metrics: TableMetrics::default(),
@@ -129,6 +132,22 @@ impl TableStore {
         generation
     }
 
+    /// Takes a generation for an SSTable that another thread writes, and what says that it still does.
+    pub(super) fn begin_writing(&mut self, shards: u64) -> (u64, Arc<()>) {
+        let (generation, guard) = (self.take_generation(shards), Arc::new(()));
+        self.writing
+            .retain(|(_, guard)| Arc::strong_count(guard) > 1);
+        self.writing.push((generation, Arc::clone(&guard)));
+        (generation, guard)
+    }
+
+    /// The generations that are being written.
+    pub(super) fn running(&mut self) -> Vec<(u64, Arc<()>)> {
+        self.writing
+            .retain(|(_, guard)| Arc::strong_count(guard) > 1);
+        std::mem::take(&mut self.writing)
+    }
+
     /// Puts SSTables in the order in which reads ask them.
     pub(super) fn sort_sstables(&mut self) {
         self.sstables
@@ -170,6 +189,23 @@ pub(super) fn keeps_columns(old: &TableMetadata, new: &TableMetadata) -> bool {
         new.column_by_id(column.id)
             .is_some_and(|found| found.name == column.name)
     })
+}
+
+/// What of a write has no form in SSTables, or no code here yet.
+pub(super) fn unsupported(update: &PartitionUpdate) -> Option<&'static str> {
+    if update.table.is_counter() {
+        return Some("counter tables are not supported yet");
+    }
+    // `da` marks a live deletion by the sign; Cassandra writes one from before 1970 as a damaged file
+    let before_1970 =
+        |deletion: DeletionTime| !deletion.is_live() && deletion.marked_for_delete_at < 0;
+    let partition = &update.partition;
+    let in_range = partition.unfiltereds.iter().any(|one| match one {
+        Unfiltered::Row(_) => false,
+        Unfiltered::Marker(marker) => marker.start.into_iter().chain(marker.end).any(before_1970),
+    });
+    (in_range || before_1970(partition.deletion))
+        .then_some("the deletion of a partition or range needs a timestamp of 1970 or later")
 }
 
 /// Bytes of a row's values and what an answer holds beside them, near enough.

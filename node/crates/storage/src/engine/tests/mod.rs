@@ -18,6 +18,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 mod faults;
+mod files;
 
 const NOW: i64 = 1_700_000_000;
 const VALUE: &str = "v";
