@@ -2,7 +2,7 @@
 //! read them (`toJSONString` and `fromJSONObject` of each type). Numbers keep their digits.
 
 use crate::calendar;
-use crate::cql_type::CqlType;
+use crate::cql_type::{CqlType, UserType};
 use crate::elements;
 use crate::json_parse::Json;
 use crate::literal::{format_inet, plain};
@@ -37,79 +37,33 @@ impl CqlType {
 
     /// [`Self::to_json`] of a decoded value.
     pub fn json_of(&self, value: &Value) -> String {
-        let list = |element: &CqlType, values: &[Value]| {
-            format!(
-                "[{}]",
-                values
-                    .iter()
-                    .map(|v| element.json_of(v))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            )
-        };
         match (self, value) {
-            (_, Value::Empty) => "\"\"".into(),
-            (_, Value::Text(text)) => format!("\"{}\"", escape(text)),
-            (_, Value::Blob(_)) => format!("\"0x{}\"", plain(value)),
-            (_, Value::Timestamp(millis)) => {
-                format!("\"{}\"", calendar::format_timestamp(*millis, ' '))
-            }
-            (_, Value::Inet(address)) => format!("\"{}\"", format_inet(address)),
-            (_, Value::Float(n)) if !n.is_finite() => "null".into(),
-            (_, Value::Double(n)) if !n.is_finite() => "null".into(),
-            (
-                _,
-                Value::Date(_)
-                | Value::Time(_)
-                | Value::Duration(_)
-                | Value::Uuid(_)
-                | Value::TimeUuid(_),
-            ) => {
-                format!("\"{}\"", plain(value))
-            }
             (Self::List { element, .. }, Value::List(values))
             | (Self::Set { element, .. }, Value::Set(values))
-            | (Self::Vector { element, .. }, Value::Vector(values)) => list(element, values),
-            (Self::Map { key, value, .. }, Value::Map(entries)) => {
-                let entries: Vec<_> = entries
-                    .iter()
-                    .map(|(k, v)| {
-                        let name = key.json_of(k);
-                        let name = if name.starts_with('"') {
-                            name
-                        } else {
-                            format!("\"{}\"", escape(&name))
-                        };
-                        format!("{name}: {}", value.json_of(v))
-                    })
-                    .collect();
-                format!("{{{}}}", entries.join(", "))
+            | (Self::Vector { element, .. }, Value::Vector(values)) => {
+                array(values.iter().map(|v| element.json_of(v)))
             }
-            (Self::Tuple(types), Value::Tuple(fields)) => {
-                let fields: Vec<_> = types
+            (Self::Map { key, value, .. }, Value::Map(entries)) => object(
+                entries
+                    .iter()
+                    .map(|(k, v)| (map_key(&key.json_of(k)), value.json_of(v))),
+            ),
+            (Self::Tuple(types), Value::Tuple(fields)) => array(
+                types
                     .iter()
                     .enumerate()
-                    .map(|(i, t)| json_or_null(t, fields.get(i).and_then(Option::as_ref)))
-                    .collect();
-                format!("[{}]", fields.join(", "))
-            }
+                    .map(|(i, t)| json_or_null(t, fields.get(i).and_then(Option::as_ref))),
+            ),
             (Self::Udt(user_type), Value::Udt(fields)) => {
-                let fields: Vec<_> = user_type
-                    .fields
-                    .iter()
-                    .enumerate()
-                    .map(|(i, (name, t))| {
-                        let field = fields.get(i).and_then(Option::as_ref);
-                        format!(
-                            "\"{}\": {}",
-                            escape(&json_name(name)),
-                            json_or_null(t, field)
-                        )
-                    })
-                    .collect();
-                format!("{{{}}}", fields.join(", "))
+                object(user_type.fields.iter().enumerate().map(|(i, (name, t))| {
+                    let field = fields.get(i).and_then(Option::as_ref);
+                    (
+                        format!("\"{}\"", escape(&json_name(name))),
+                        json_or_null(t, field),
+                    )
+                }))
             }
-            _ => plain(value),
+            _ => scalar(value),
         }
     }
 
@@ -224,12 +178,7 @@ impl CqlType {
             (Self::List { element, .. }, Json::Array(items)) => {
                 elements::write_list(&each(element, items, "list")?)
             }
-            (Self::Set { element, .. }, Json::Array(items)) => {
-                let mut parts = each(element, items, "set")?;
-                parts.sort_by(|a, b| element.compare(a, b));
-                parts.dedup_by(|a, b| element.compare(a, b).is_eq());
-                elements::write_list(&parts)
-            }
+            (Self::Set { element, .. }, Json::Array(items)) => set_from_json(element, items),
             (Self::Vector { element, dimension }, Json::Array(items)) => {
                 if u32::try_from(items.len()) != Ok(*dimension) {
                     return Err(ValueError::new(format!(
@@ -240,18 +189,7 @@ impl CqlType {
                 elements::write_vector(element, &each(element, items, "list")?)
             }
             (Self::Map { key, value, .. }, Json::Object(members)) => {
-                let mut entries = Vec::with_capacity(members.len());
-                for (name, member) in members {
-                    let name = key.from_json_value(&Json::String(name.clone()))?;
-                    let name = name.ok_or_else(|| ValueError::new("Invalid null key in map"))?;
-                    let member = value.from_json_value(member)?;
-                    entries.push((
-                        name,
-                        member.ok_or_else(|| ValueError::new("Invalid null value in map"))?,
-                    ));
-                }
-                entries.sort_by(|a, b| key.compare(&a.0, &b.0));
-                elements::write_map(&entries)
+                map_from_json(key, value, members)
             }
             (Self::Tuple(types), Json::Array(items)) => {
                 if items.len() != types.len() {
@@ -272,30 +210,98 @@ impl CqlType {
                     .collect();
                 elements::write_fields(&fields?)
             }
-            (Self::Udt(user_type), Json::Object(members)) => {
-                let members: Vec<_> = members
-                    .iter()
-                    .map(|(name, member)| (column_name(name), member))
-                    .collect();
-                let known = |name: &str| user_type.fields.iter().any(|field| field.0 == name);
-                if let Some((name, _)) = members.iter().find(|member| !known(&member.0)) {
-                    return Err(ValueError::new(format!(
-                        "Unknown field '{name}' in value of user defined type {}",
-                        user_type.name
-                    )));
-                }
-                let field = |(name, t): &(String, CqlType)| {
-                    members
-                        .iter()
-                        .rev()
-                        .find(|member| member.0 == *name)
-                        .map_or(Ok(None), |member| t.from_json_value(member.1))
-                };
-                let fields: Result<Vec<_>, _> = user_type.fields.iter().map(field).collect();
-                elements::write_fields(&fields?)
-            }
+            (Self::Udt(user_type), Json::Object(members)) => udt_from_json(user_type, members),
             _ => Err(self.unexpected(json)),
         }
+    }
+}
+
+fn set_from_json(element: &CqlType, items: &[Json]) -> Result<Bytes, ValueError> {
+    let mut parts = each(element, items, "set")?;
+    parts.sort_by(|a, b| element.compare(a, b));
+    parts.dedup_by(|a, b| element.compare(a, b).is_eq());
+    elements::write_list(&parts)
+}
+
+fn map_from_json(
+    key: &CqlType,
+    value: &CqlType,
+    members: &[(String, Json)],
+) -> Result<Bytes, ValueError> {
+    let mut entries = Vec::with_capacity(members.len());
+    for (name, member) in members {
+        let name = key.from_json_value(&Json::String(name.clone()))?;
+        let name = name.ok_or_else(|| ValueError::new("Invalid null key in map"))?;
+        let member = value.from_json_value(member)?;
+        entries.push((
+            name,
+            member.ok_or_else(|| ValueError::new("Invalid null value in map"))?,
+        ));
+    }
+    entries.sort_by(|a, b| key.compare(&a.0, &b.0));
+    elements::write_map(&entries)
+}
+
+/// Fields that are not named are null; of a field named twice the last counts.
+fn udt_from_json(user_type: &UserType, members: &[(String, Json)]) -> Result<Bytes, ValueError> {
+    let members: Vec<_> = members
+        .iter()
+        .map(|(name, member)| (column_name(name), member))
+        .collect();
+    let known = |name: &str| user_type.fields.iter().any(|field| field.0 == name);
+    if let Some((name, _)) = members.iter().find(|member| !known(&member.0)) {
+        return Err(ValueError::new(format!(
+            "Unknown field '{name}' in value of user defined type {}",
+            user_type.name
+        )));
+    }
+    let field = |(name, t): &(String, CqlType)| {
+        members
+            .iter()
+            .rev()
+            .find(|member| member.0 == *name)
+            .map_or(Ok(None), |member| t.from_json_value(member.1))
+    };
+    let fields: Result<Vec<_>, _> = user_type.fields.iter().map(field).collect();
+    elements::write_fields(&fields?)
+}
+
+/// A value that holds no others: numbers and booleans as they are, all else as a string.
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::Empty => "\"\"".into(),
+        Value::Text(text) => format!("\"{}\"", escape(text)),
+        Value::Blob(_) => format!("\"0x{}\"", plain(value)),
+        Value::Timestamp(millis) => format!("\"{}\"", calendar::format_timestamp(*millis, ' ')),
+        Value::Inet(address) => format!("\"{}\"", format_inet(address)),
+        Value::Float(n) if !n.is_finite() => "null".into(),
+        Value::Double(n) if !n.is_finite() => "null".into(),
+        Value::Date(_)
+        | Value::Time(_)
+        | Value::Duration(_)
+        | Value::Uuid(_)
+        | Value::TimeUuid(_) => format!("\"{}\"", plain(value)),
+        _ => plain(value),
+    }
+}
+
+fn array(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(", "))
+}
+
+fn object(members: impl Iterator<Item = (String, String)>) -> String {
+    let members: Vec<_> = members
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
+    format!("{{{}}}", members.join(", "))
+}
+
+/// The key of a map, which JSON wants as a string whatever its type.
+fn map_key(json: &str) -> String {
+    if json.starts_with('"') {
+        json.to_owned()
+    } else {
+        format!("\"{}\"", escape(json))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Whether bytes are a value of a type, with the words that Cassandra sends to clients
 //! (`TypeSerializer.validate` of each type).
 
-use crate::cql_type::CqlType;
+use crate::cql_type::{CqlType, UserType};
 use crate::elements;
 use crate::reader::Reader;
 use crate::value::{ValueError, decode_duration};
@@ -12,50 +12,25 @@ impl CqlType {
     pub fn validate(&self, bytes: &Bytes) -> Result<(), ValueError> {
         let size = bytes.len();
         match self {
-            Self::Ascii => match bytes.iter().find(|b| **b > 127) {
-                Some(byte) => Err(ValueError::new(format!(
-                    "Invalid byte for ascii: {}",
-                    byte.cast_signed()
-                ))),
-                None => Ok(()),
-            },
+            Self::Blob | Self::VarInt | Self::Custom(_) => Ok(()),
+            Self::Ascii => validate_ascii(bytes),
             Self::Text => std::str::from_utf8(bytes)
                 .map(|_| ())
                 .map_err(|_| ValueError::new("String didn't validate.")),
-            Self::Blob | Self::VarInt | Self::Custom(_) => Ok(()),
-            Self::Boolean => check(size <= 1, || format!("Expected 1 or 0 byte value ({size})")),
-            Self::TinyInt => check(size == 1, || {
-                format!("Expected 1 byte for a tinyint ({size})")
-            }),
-            Self::SmallInt => check(size == 2, || {
-                format!("Expected 2 bytes for a smallint ({size})")
-            }),
-            Self::Int => check(size == 4 || size == 0, || {
-                format!("Expected 4 or 0 byte int ({size})")
-            }),
-            Self::BigInt | Self::Counter => check(size == 8 || size == 0, || {
-                format!("Expected 8 or 0 byte long ({size})")
-            }),
-            Self::Float => check(size == 4 || size == 0, || {
-                format!("Expected 4 or 0 byte value for a float ({size})")
-            }),
-            Self::Double => check(size == 8 || size == 0, || {
-                format!("Expected 8 or 0 byte value for a double ({size})")
-            }),
+            Self::Boolean
+            | Self::TinyInt
+            | Self::SmallInt
+            | Self::Int
+            | Self::BigInt
+            | Self::Counter
+            | Self::Float
+            | Self::Double
+            | Self::Date
+            | Self::Time
+            | Self::Timestamp
+            | Self::Uuid => self.validate_length(size),
             Self::Decimal => check(size == 0 || size >= 4, || {
                 format!("Expected 0 or at least 4 bytes ({size})")
-            }),
-            Self::Date => check(size == 4, || {
-                format!("Expected 4 byte long for date ({size})")
-            }),
-            Self::Time => check(size == 8, || {
-                format!("Expected 8 byte long for time ({size})")
-            }),
-            Self::Timestamp => check(size == 8 || size == 0, || {
-                format!("Expected 8 or 0 byte long for date ({size})")
-            }),
-            Self::Uuid => check(size == 16 || size == 0, || {
-                format!("UUID should be 16 or 0 bytes ({size})")
             }),
             Self::TimeUuid => validate_timeuuid(bytes),
             Self::Empty => check(size == 0, || {
@@ -83,25 +58,32 @@ impl CqlType {
                     .zip(&fields)
                     .try_for_each(|(t, field)| field.as_ref().map_or(Ok(()), |f| t.validate(f)))
             }
-            Self::Udt(user_type) => {
-                let fields = elements::read_fields(bytes, user_type.fields.len(), "UDT")?;
-                for (index, ((name, t), field)) in user_type.fields.iter().zip(&fields).enumerate()
-                {
-                    if let Some(field) = field {
-                        t.validate(field).map_err(|error| {
-                            ValueError::new(format!(
-                                "Failure validating the {index}th field {name}; {error}"
-                            ))
-                        })?;
-                    }
-                }
-                Ok(())
-            }
+            Self::Udt(user_type) => validate_udt(user_type, bytes),
             Self::Vector { element, dimension } => {
                 check(size > 0, || "Invalid empty vector value".to_owned())?;
                 each(element, &elements::read_vector(element, *dimension, bytes)?)
             }
         }
+    }
+
+    /// Types of which the length is all that can be wrong: the lengths allowed, and Cassandra's
+    /// words for any other.
+    fn validate_length(&self, size: usize) -> Result<(), ValueError> {
+        let (allowed, expected): (&[usize], &str) = match self {
+            Self::Boolean => (&[0, 1], "Expected 1 or 0 byte value"),
+            Self::TinyInt => (&[1], "Expected 1 byte for a tinyint"),
+            Self::SmallInt => (&[2], "Expected 2 bytes for a smallint"),
+            Self::Int => (&[0, 4], "Expected 4 or 0 byte int"),
+            Self::BigInt | Self::Counter => (&[0, 8], "Expected 8 or 0 byte long"),
+            Self::Float => (&[0, 4], "Expected 4 or 0 byte value for a float"),
+            Self::Double => (&[0, 8], "Expected 8 or 0 byte value for a double"),
+            Self::Date => (&[4], "Expected 4 byte long for date"),
+            Self::Time => (&[8], "Expected 8 byte long for time"),
+            Self::Timestamp => (&[0, 8], "Expected 8 or 0 byte long for date"),
+            Self::Uuid => (&[0, 16], "UUID should be 16 or 0 bytes"),
+            _ => return Ok(()),
+        };
+        check(allowed.contains(&size), || format!("{expected} ({size})"))
     }
 
     /// Whether the empty value (no bytes) is a value of the type.
@@ -142,6 +124,30 @@ fn check(holds: bool, message: impl FnOnce() -> String) -> Result<(), ValueError
     } else {
         Err(ValueError::new(message()))
     }
+}
+
+fn validate_ascii(bytes: &Bytes) -> Result<(), ValueError> {
+    match bytes.iter().find(|b| **b > 127) {
+        Some(byte) => Err(ValueError::new(format!(
+            "Invalid byte for ascii: {}",
+            byte.cast_signed()
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn validate_udt(user_type: &UserType, bytes: &Bytes) -> Result<(), ValueError> {
+    let fields = elements::read_fields(bytes, user_type.fields.len(), "UDT")?;
+    for (index, ((name, t), field)) in user_type.fields.iter().zip(&fields).enumerate() {
+        if let Some(field) = field {
+            t.validate(field).map_err(|error| {
+                ValueError::new(format!(
+                    "Failure validating the {index}th field {name}; {error}"
+                ))
+            })?;
+        }
+    }
+    Ok(())
 }
 
 fn each(element: &CqlType, parts: &[Bytes]) -> Result<(), ValueError> {
