@@ -248,64 +248,36 @@ impl ErrorResponse {
         let newest = version >= ProtocolVersion::V5;
         out.put_u32(self.code());
         wire::put_string(out, self.message());
-        let put_counts =
-            |out: &mut BytesMut, consistency: ConsistencyLevel, first: i32, second: i32| {
-                wire::put_consistency(out, consistency);
-                out.put_i32(first);
-                out.put_i32(second);
-            };
+        if let Some((consistency, first, second)) = self.counts() {
+            wire::put_consistency(out, consistency);
+            out.put_i32(first);
+            out.put_i32(second);
+        }
         match self {
-            Self::Unavailable {
-                consistency,
-                required,
-                alive,
-                ..
-            } => put_counts(out, *consistency, *required, *alive),
             Self::WriteTimeout {
-                consistency,
-                received,
-                block_for,
                 write_type,
                 contentions,
                 ..
             } => {
-                put_counts(out, *consistency, *received, *block_for);
                 wire::put_string(out, write_type.name());
                 if newest && *write_type == WriteType::Cas {
                     out.put_u16(contentions.unwrap_or(0));
                 }
             }
-            Self::ReadTimeout {
-                consistency,
-                received,
-                block_for,
-                data_present,
-                ..
-            } => {
-                put_counts(out, *consistency, *received, *block_for);
-                out.put_u8(u8::from(*data_present));
-            }
+            Self::ReadTimeout { data_present, .. } => out.put_u8(u8::from(*data_present)),
             Self::ReadFailure {
-                consistency,
-                received,
-                block_for,
                 failures,
                 data_present,
                 ..
             } => {
-                put_counts(out, *consistency, *received, *block_for);
                 put_failures(out, failures, newest);
                 out.put_u8(u8::from(*data_present));
             }
             Self::WriteFailure {
-                consistency,
-                received,
-                block_for,
                 failures,
                 write_type,
                 ..
             } => {
-                put_counts(out, *consistency, *received, *block_for);
                 put_failures(out, failures, newest);
                 wire::put_string(out, write_type.name());
             }
@@ -319,14 +291,6 @@ impl ErrorResponse {
                 wire::put_string(out, function);
                 wire::put_string_list(out, argument_types);
             }
-            Self::CasWriteUnknown {
-                consistency,
-                received,
-                block_for,
-                ..
-            } => {
-                put_counts(out, *consistency, *received, *block_for);
-            }
             Self::AlreadyExists {
                 keyspace, table, ..
             } => {
@@ -335,6 +299,50 @@ impl ErrorResponse {
             }
             Self::Unprepared { id, .. } => wire::put_short_bytes(out, id),
             _ => {}
+        }
+    }
+
+    /// What opens the details of every error about replicas: the consistency level, then the
+    /// replicas required and alive, or the answers received and waited for.
+    fn counts(&self) -> Option<(ConsistencyLevel, i32, i32)> {
+        match *self {
+            Self::Unavailable {
+                consistency,
+                required,
+                alive,
+                ..
+            } => Some((consistency, required, alive)),
+            Self::WriteTimeout {
+                consistency,
+                received,
+                block_for,
+                ..
+            }
+            | Self::ReadTimeout {
+                consistency,
+                received,
+                block_for,
+                ..
+            }
+            | Self::ReadFailure {
+                consistency,
+                received,
+                block_for,
+                ..
+            }
+            | Self::WriteFailure {
+                consistency,
+                received,
+                block_for,
+                ..
+            }
+            | Self::CasWriteUnknown {
+                consistency,
+                received,
+                block_for,
+                ..
+            } => Some((consistency, received, block_for)),
+            _ => None,
         }
     }
 
