@@ -199,16 +199,8 @@ impl Stats {
         let upper = CommitLogPosition::decode(reader)?;
         let min_timestamp = reader.i64()?;
         let max_timestamp = reader.i64()?;
-        let mut seconds = || -> Result<NowInSeconds, CodecError> {
-            let raw = reader.u32()?;
-            Ok(if modern {
-                deletion::from_unsigned(raw)
-            } else {
-                deletion::from_signed(raw.cast_signed())
-            })
-        };
-        let min_local_deletion_time = seconds()?;
-        let max_local_deletion_time = seconds()?;
+        let min_local_deletion_time = decode_seconds(reader, modern)?;
+        let max_local_deletion_time = decode_seconds(reader, modern)?;
         let min_ttl = reader.i32()?;
         let max_ttl = reader.i32()?;
         let compression_ratio = f64::from_bits(reader.u64()?);
@@ -226,35 +218,12 @@ impl Stats {
         let has_legacy_counter_shards = reader.u8()? != 0;
         let total_columns = reader.i64()?;
         let total_rows = reader.i64()?;
-        let lower = if is_at_least(version, *b"mb") {
-            CommitLogPosition::decode(reader)?
-        } else {
-            CommitLogPosition::NONE
-        };
-        let mut commit_log_intervals = Vec::new();
-        if is_at_least(version, *b"mc") {
-            for _ in 0..reader.u32()? {
-                commit_log_intervals.push((
-                    CommitLogPosition::decode(reader)?,
-                    CommitLogPosition::decode(reader)?,
-                ));
-            }
-        } else {
-            commit_log_intervals.push((lower, upper));
-        }
-        let pending_repair = if checked {
-            optional_uuid(reader)?
-        } else {
-            None
-        };
+        let commit_log_intervals = decode_intervals(reader, version, upper)?;
+        let pending_repair = decode_uuid_if(checked, reader)?;
         // Builds before 4.0 wrote `na` without this flag.
         let is_transient = checked && !reader.is_empty() && reader.u8()? != 0;
         let has_host = is_at_least(version, *b"nb") || version.0 == *b"me";
-        let originating_host_id = if has_host {
-            optional_uuid(reader)?
-        } else {
-            None
-        };
+        let originating_host_id = decode_uuid_if(has_host, reader)?;
         let mut stats = Self {
             partition_sizes,
             cells_per_partition,
@@ -299,12 +268,46 @@ fn put_optional_uuid(uuid: Option<Uuid>, out: &mut Vec<u8>) {
     }
 }
 
-fn optional_uuid(reader: &mut Reader) -> Result<Option<Uuid>, CodecError> {
-    Ok(if reader.u8()? == 0 {
-        None
-    } else {
+/// `None` where the version has no such field.
+fn decode_uuid_if(written: bool, reader: &mut Reader) -> Result<Option<Uuid>, CodecError> {
+    Ok(if written && reader.u8()? != 0 {
         Some(Uuid::from_bytes(reader.array()?))
+    } else {
+        None
     })
+}
+
+fn decode_seconds(reader: &mut Reader, modern: bool) -> Result<NowInSeconds, CodecError> {
+    let raw = reader.u32()?;
+    Ok(if modern {
+        deletion::from_unsigned(raw)
+    } else {
+        deletion::from_signed(raw.cast_signed())
+    })
+}
+
+/// Older versions write one interval, or only its upper end.
+fn decode_intervals(
+    reader: &mut Reader,
+    version: FileVersion,
+    upper: CommitLogPosition,
+) -> Result<Vec<(CommitLogPosition, CommitLogPosition)>, CodecError> {
+    let lower = if is_at_least(version, *b"mb") {
+        CommitLogPosition::decode(reader)?
+    } else {
+        CommitLogPosition::NONE
+    };
+    if !is_at_least(version, *b"mc") {
+        return Ok(vec![(lower, upper)]);
+    }
+    let mut intervals = Vec::new();
+    for _ in 0..reader.u32()? {
+        intervals.push((
+            CommitLogPosition::decode(reader)?,
+            CommitLogPosition::decode(reader)?,
+        ));
+    }
+    Ok(intervals)
 }
 
 fn encode_legacy_bounds(covered: &Slice, out: &mut Vec<u8>) -> Result<(), CodecError> {

@@ -399,16 +399,7 @@ impl SsTableWriter {
             descriptor.path(Component::Statistics),
             &statistics.encode(descriptor.version)?,
         )?;
-        disk.sync_dir(&descriptor.directory)
-            .map_err(io_at(&descriptor.directory))?;
-        components.push(Component::Toc);
-        let toc: String = components
-            .iter()
-            .flat_map(|component| [component.file_name(), "\n"])
-            .collect();
-        write_whole(disk, descriptor.path(Component::Toc), toc.as_bytes())?;
-        disk.sync_dir(&descriptor.directory)
-            .map_err(io_at(&descriptor.directory))?;
+        write_toc(disk, descriptor, components)?;
         Ok(Some(SsTableInfo {
             descriptor: self.descriptor,
             partitions: self.count,
@@ -466,4 +457,22 @@ fn detached(key: &DecoratedKey) -> DecoratedKey {
         token: key.token,
         key: Bytes::copy_from_slice(&key.key),
     }
+}
+
+/// The list of the components is last: what it names is durable (W1).
+fn write_toc(
+    disk: &dyn Disk,
+    descriptor: &Descriptor,
+    mut components: Vec<Component>,
+) -> Result<()> {
+    disk.sync_dir(&descriptor.directory)
+        .map_err(io_at(&descriptor.directory))?;
+    components.push(Component::Toc);
+    let toc: String = components
+        .iter()
+        .flat_map(|component| [component.file_name(), "\n"])
+        .collect();
+    write_whole(disk, descriptor.path(Component::Toc), toc.as_bytes())?;
+    disk.sync_dir(&descriptor.directory)
+        .map_err(io_at(&descriptor.directory))
 }

@@ -209,77 +209,8 @@ fn check(written: &Written) {
             .collect()
             .unwrap();
         assert_eq!(&all, partition);
-        let covered: BTreeMap<Vec<u8>, bool> = covered_rows(&partition.unfiltereds, false)
-            .into_iter()
-            .map(|(clustering, open)| (clustering.0[0].clone().unwrap().to_vec(), open))
-            .collect();
-        let rows = i32::try_from(partition.rows().count()).unwrap();
-        for (low, high) in [
-            (-5, rows + 5),
-            (rows / 2, rows / 2 + 3),
-            (0, 1),
-            (3, 8),
-            (rows - 1, rows),
-            (rows + 1, rows + 2),
-        ] {
-            for reversed in [false, true] {
-                let slices = vec![slice(low, high)];
-                let filter = ClusteringFilter::Slices { slices, reversed };
-                let got = reader
-                    .read_partition(key, &filter)
-                    .unwrap()
-                    .unwrap()
-                    .collect()
-                    .unwrap();
-                let mut want = expected_rows(partition, &slice(low, high), &written.table);
-                if reversed {
-                    want.reverse();
-                }
-                let got_rows: Vec<Row> = got.rows().cloned().collect();
-                assert_eq!(got_rows, want, "{low}..{high} reversed {reversed}");
-                for (clustering, open) in covered_rows(&got.unfiltereds, reversed) {
-                    assert_eq!(
-                        covered[&clustering.0[0].clone().unwrap().to_vec()],
-                        open,
-                        "{clustering:?}"
-                    );
-                }
-            }
-        }
-        let names = [0, rows / 3, rows / 2, rows - 1];
-        let mut clusterings: Vec<Clustering> = names
-            .iter()
-            .map(|a| row(&written.table, *a, "x", "").clustering)
-            .collect();
-        clusterings.sort_by(|a, b| a.compare(b, &written.table));
-        clusterings.dedup();
-        for reversed in [false, true] {
-            let filter = ClusteringFilter::Names {
-                clusterings: clusterings.clone(),
-                reversed,
-            };
-            let got = reader
-                .read_partition(key, &filter)
-                .unwrap()
-                .unwrap()
-                .collect()
-                .unwrap();
-            let mut want: Vec<_> = partition
-                .rows()
-                .filter(|row| clusterings.contains(&row.clustering))
-                .map(|row| row.clustering.clone())
-                .collect();
-            if reversed {
-                want.reverse();
-            }
-            assert_eq!(
-                got.rows()
-                    .map(|row| row.clustering.clone())
-                    .collect::<Vec<_>>(),
-                want
-            );
-            covered_rows(&got.unfiltereds, reversed);
-        }
+        check_slices(written, &reader, key, partition);
+        check_names(written, &reader, key, partition);
     }
     let missing = DecoratedKey::new(Bytes::from_static(b"missing"));
     assert!(
@@ -289,6 +220,96 @@ fn check(written: &Written) {
             .is_none()
     );
     check_scans(written, &reader);
+}
+
+/// Slices at the edges, inside and outside, both ways.
+fn check_slices(
+    written: &Written,
+    reader: &Arc<SsTableReader>,
+    key: &DecoratedKey,
+    partition: &Partition,
+) {
+    let rows = i32::try_from(partition.rows().count()).unwrap();
+    let covered: BTreeMap<Vec<u8>, bool> = covered_rows(&partition.unfiltereds, false)
+        .into_iter()
+        .map(|(clustering, open)| (clustering.0[0].clone().unwrap().to_vec(), open))
+        .collect();
+    for (low, high) in [
+        (-5, rows + 5),
+        (rows / 2, rows / 2 + 3),
+        (0, 1),
+        (3, 8),
+        (rows - 1, rows),
+        (rows + 1, rows + 2),
+    ] {
+        for reversed in [false, true] {
+            let slices = vec![slice(low, high)];
+            let filter = ClusteringFilter::Slices { slices, reversed };
+            let got = reader
+                .read_partition(key, &filter)
+                .unwrap()
+                .unwrap()
+                .collect()
+                .unwrap();
+            let mut want = expected_rows(partition, &slice(low, high), &written.table);
+            if reversed {
+                want.reverse();
+            }
+            let got_rows: Vec<Row> = got.rows().cloned().collect();
+            assert_eq!(got_rows, want, "{low}..{high} reversed {reversed}");
+            for (clustering, open) in covered_rows(&got.unfiltereds, reversed) {
+                assert_eq!(
+                    covered[&clustering.0[0].clone().unwrap().to_vec()],
+                    open,
+                    "{clustering:?}"
+                );
+            }
+        }
+    }
+}
+
+/// Single rows by their clustering, both ways.
+fn check_names(
+    written: &Written,
+    reader: &Arc<SsTableReader>,
+    key: &DecoratedKey,
+    partition: &Partition,
+) {
+    let rows = i32::try_from(partition.rows().count()).unwrap();
+    let names = [0, rows / 3, rows / 2, rows - 1];
+    let mut clusterings: Vec<Clustering> = names
+        .iter()
+        .map(|a| row(&written.table, *a, "x", "").clustering)
+        .collect();
+    clusterings.sort_by(|a, b| a.compare(b, &written.table));
+    clusterings.dedup();
+    for reversed in [false, true] {
+        let filter = ClusteringFilter::Names {
+            clusterings: clusterings.clone(),
+            reversed,
+        };
+        let got = reader
+            .read_partition(key, &filter)
+            .unwrap()
+            .unwrap()
+            .collect()
+            .unwrap();
+        let mut want: Vec<_> = partition
+            .rows()
+            .filter(|row| clusterings.contains(&row.clustering))
+            .map(|row| row.clustering.clone())
+            .collect();
+        if reversed {
+            want.reverse();
+        }
+        assert_eq!(
+            got.rows()
+                .map(|row| row.clustering.clone())
+                .collect::<Vec<_>>(),
+            want
+        );
+        covered_rows(&got.unfiltereds, reversed);
+    }
 }
 
 fn check_scans(written: &Written, reader: &Arc<SsTableReader>) {
