@@ -472,12 +472,7 @@ impl Life {
             .filter(|member| member.endpoint != me)
             .cloned()
             .collect();
-        let taken = |token: &Token| {
-            others
-                .iter()
-                .any(|other| other.is_owner() && other.tokens.contains(token))
-        };
-        if self.replaced.is_none() && self.tokens.iter().any(taken) {
+        if self.replaced.is_none() && self.is_token_taken(&others) {
             self.tokens = self.choose_tokens(&others, entropy);
             self.announce(
                 gossiper,
@@ -502,6 +497,15 @@ impl Life {
         } else {
             self.finish(gossiper)
         }
+    }
+
+    /// Whether an owner among the others has one of this node's tokens.
+    fn is_token_taken(&self, others: &[Member]) -> bool {
+        self.tokens.iter().any(|token| {
+            others
+                .iter()
+                .any(|other| other.is_owner() && other.tokens.contains(token))
+        })
     }
 
     fn begin_streams(
