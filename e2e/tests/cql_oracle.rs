@@ -12,7 +12,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Log lines of ours that statements of the corpus are meant to cause.
-const ALLOWED_LOG_LINES: &[&str] = &[];
+const ALLOWED_LOG_LINES: &[&str] = &[
+    // a table with another strategy than size-tiered
+    "compaction strategy is not there yet",
+];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")

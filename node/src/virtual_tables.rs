@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use helenus_rows::{
-    Cell, Clustering, ColumnData, LivenessInfo, Partition, ReadCommand, ReadKind, Row, Unfiltered,
+    Cell, Clustering, ColumnData, DataRange, LivenessInfo, Partition, PartitionPosition,
+    ReadCommand, ReadKind, Row, Unfiltered,
 };
 use helenus_schema::system::{VIRTUAL_KEYSPACES, is_virtual_keyspace};
 use helenus_schema::{ColumnKind, Schema, TableMetadata};
@@ -34,15 +35,26 @@ pub(crate) fn read(command: &ReadCommand, schema: &Schema) -> Option<Vec<Partiti
     }
     let mut chosen: Vec<Partition> = match &command.kind {
         ReadKind::Partition { key, .. } => partitions.remove(key).into_iter().collect(),
-        ReadKind::Range(range) => partitions
-            .into_values()
-            .filter(|partition| range.contains(&partition.key))
-            .collect(),
+        ReadKind::Range(range) => range_of(partitions.into_values().collect(), range),
     };
     for partition in &mut chosen {
         keep_wanted(partition, command);
     }
     Some(chosen)
+}
+
+/// Partitions of a range in the order of their keys, as virtual tables have it (not of tokens).
+fn range_of(mut partitions: Vec<Partition>, range: &DataRange) -> Vec<Partition> {
+    partitions.sort_by(|a, b| a.key.key.cmp(&b.key.key));
+    match &range.start {
+        // a later page
+        PartitionPosition::Key { key, inclusive } => partitions.retain(|partition| {
+            let order = partition.key.key.cmp(&key.key);
+            order.is_gt() || (*inclusive && order.is_eq())
+        }),
+        _ => partitions.retain(|partition| range.contains(&partition.key)),
+    }
+    partitions
 }
 
 fn virtual_tables(schema: &Schema) -> impl Iterator<Item = &TableMetadata> {
@@ -152,7 +164,11 @@ fn keep_wanted(partition: &mut Partition, command: &ReadCommand) {
     let table = &command.table;
     let (filter, resume) = match &command.kind {
         ReadKind::Partition { filter, .. } => (filter, None),
-        ReadKind::Range(range) => (&range.filter, range.resume_after.as_ref()),
+        // only the first partition of a later page is gone on with
+        ReadKind::Range(range) => {
+            let first = matches!(&range.start, PartitionPosition::Key { key, .. } if *key == partition.key);
+            (&range.filter, range.resume_after.as_ref().filter(|_| first))
+        }
     };
     let mut rows: Vec<Row> = partition
         .unfiltereds

@@ -6,10 +6,11 @@ use crate::binding::ColumnSpec;
 use crate::error::{CqlError, invalid};
 use crate::expr::Expr;
 use crate::functions;
+use crate::raw_type::resolve_type;
 use crate::text;
 use bytes::Bytes;
 use helenus_schema::{ColumnId, Schema, TableMetadata};
-use helenus_types::{CqlType, UserType};
+use helenus_types::CqlType;
 use std::sync::Arc;
 
 /// What a value is for: a column, an element of one, an argument.
@@ -727,155 +728,9 @@ pub(crate) fn column_of<'t>(
         invalid!(
             "Undefined column name {} in table {}.{}",
             helenus_types::cql_name::quote_name(name),
-            table.keyspace,
-            table.name
+            helenus_types::cql_name::quote_name(&table.keyspace),
+            helenus_types::cql_name::quote_name(&table.name)
         )
-    })
-}
-
-/// A written type, resolved in a keyspace.
-pub(crate) fn resolve_type(
-    raw: &RawType,
-    schema: &Schema,
-    keyspace: Option<&str>,
-) -> Result<CqlType, CqlError> {
-    resolve_type_with(raw, keyspace, &|keyspace, name| {
-        schema.keyspace(keyspace)?.types.get(name).cloned()
-    })
-}
-
-/// A written type, with user types found by `find(keyspace, name)`.
-#[expect(clippy::too_many_lines, reason = "one arm per kind of type")]
-pub(crate) fn resolve_type_with(
-    raw: &RawType,
-    keyspace: Option<&str>,
-    find: &dyn Fn(&str, &str) -> Option<Arc<UserType>>,
-) -> Result<CqlType, CqlError> {
-    let again = |raw: &RawType| resolve_type_with(raw, keyspace, find);
-    let element =
-        |raw: &RawType, whole: &dyn Fn(CqlType) -> CqlType| -> Result<Arc<CqlType>, CqlError> {
-            let inner = again(raw)?;
-            if inner == CqlType::Counter {
-                return Err(invalid!(
-                    "Counters are not allowed inside collections: {}",
-                    whole(inner)
-                ));
-            }
-            if inner.is_multi_cell() {
-                let kind = if matches!(inner, CqlType::Udt(_)) {
-                    "UDTs"
-                } else {
-                    "collections"
-                };
-                return Err(invalid!(
-                    "Non-frozen {kind} are not allowed inside collections: {}",
-                    whole(inner)
-                ));
-            }
-            Ok(Arc::new(inner))
-        };
-    Ok(match raw {
-        RawType::Native(native) => native.clone(),
-        RawType::List(of) => CqlType::List {
-            element: element(of, &|inner| CqlType::List {
-                element: Arc::new(inner),
-                frozen: false,
-            })?,
-            frozen: false,
-        },
-        RawType::Set(of) => {
-            let element = element(of, &|inner| CqlType::Set {
-                element: Arc::new(inner),
-                frozen: false,
-            })?;
-            if *element == CqlType::Duration {
-                return Err(invalid!(
-                    "Durations are not allowed inside sets: set<duration>"
-                ));
-            }
-            CqlType::Set {
-                element,
-                frozen: false,
-            }
-        }
-        RawType::Map(key, value) => {
-            let value_text = again(value)?;
-            let shown = |key: CqlType| CqlType::Map {
-                key: Arc::new(key),
-                value: Arc::new(value_text.clone()),
-                frozen: false,
-            };
-            let key = element(key, &shown)?;
-            if *key == CqlType::Duration {
-                return Err(invalid!(
-                    "Durations are not allowed as map keys: {}",
-                    shown(CqlType::Duration)
-                ));
-            }
-            let shown = |value: CqlType| CqlType::Map {
-                key: Arc::clone(&key),
-                value: Arc::new(value),
-                frozen: false,
-            };
-            CqlType::Map {
-                value: element(value, &shown)?,
-                key: Arc::clone(&key),
-                frozen: false,
-            }
-        }
-        RawType::Tuple(items) => {
-            let mut types = Vec::with_capacity(items.len());
-            for item in items {
-                let inner = again(item)?;
-                if inner == CqlType::Counter {
-                    return Err(invalid!("Counters are not allowed inside tuples"));
-                }
-                types.push(inner.freeze());
-            }
-            CqlType::Tuple(types.into())
-        }
-        RawType::Vector(of, dimension) => CqlType::Vector {
-            element: Arc::new(again(of)?.freeze()),
-            dimension: *dimension,
-        },
-        RawType::Frozen(of) => match &**of {
-            RawType::Native(native) => {
-                return Err(invalid!(
-                    "frozen<> is only allowed on collections, tuples, and user-defined types (got {native})"
-                ));
-            }
-            // what a frozen collection holds is frozen with it
-            RawType::List(inner) => CqlType::List {
-                element: Arc::new(again(inner)?.freeze()),
-                frozen: true,
-            },
-            RawType::Set(inner) => CqlType::Set {
-                element: Arc::new(again(inner)?.freeze()),
-                frozen: true,
-            },
-            RawType::Map(key, value) => CqlType::Map {
-                key: Arc::new(again(key)?.freeze()),
-                value: Arc::new(again(value)?.freeze()),
-                frozen: true,
-            },
-            other => again(other)?.freeze(),
-        },
-        RawType::User(name) => {
-            if name.keyspace.is_some() && name.keyspace.as_deref() != keyspace {
-                return Err(invalid!(
-                    "Statement on keyspace {} cannot refer to a user type in keyspace {}; user types can only be used in the keyspace they are defined in",
-                    keyspace.unwrap_or_default(),
-                    name.keyspace.as_deref().unwrap_or_default()
-                ));
-            }
-            let keyspace = keyspace.unwrap_or_default();
-            CqlType::Udt(
-                find(keyspace, &name.name)
-                    .ok_or_else(|| invalid!("Unknown type {keyspace}.{}", name.name))?,
-            )
-        }
-        RawType::Custom(class) => CqlType::from_java_name(class)
-            .map_err(|error| CqlError::Syntax(format!("Cannot parse type {class}: {error}")))?,
     })
 }
 

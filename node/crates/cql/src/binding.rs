@@ -70,6 +70,8 @@ pub struct BindContext {
     pub entropy: [u8; 16],
     /// Known data centers (for replication options); empty: not known, and not checked.
     pub datacenters: Vec<String>,
+    /// What was read for a write that needs it; see `Prepared::required_reads`.
+    pub existing: Option<std::sync::Arc<crate::modification::Existing>>,
     /// For DESCRIBE CLUSTER.
     pub cluster: crate::describe::ClusterFacts,
 }

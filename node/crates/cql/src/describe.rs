@@ -144,29 +144,9 @@ fn elements(
             Vec::new()
         }
         DescribeTarget::Table(name) => {
-            let keyspace = keyspace_named(schema, name, current)?;
-            let table = keyspace.tables.get(&name.name);
-            let table = table.ok_or_else(|| {
-                invalid!(
-                    "Table '{}' not found in keyspace '{}'",
-                    name.name,
-                    keyspace.name
-                )
-            })?;
-            vec![table_element(table, internals)]
+            vec![table_element(find_table(schema, name, current)?, internals)]
         }
-        DescribeTarget::Type(name) => {
-            let keyspace = keyspace_named(schema, name, current)?;
-            let found = keyspace.types.get(&name.name);
-            let found = found.ok_or_else(|| {
-                invalid!(
-                    "User defined type '{}' not found in '{}'",
-                    name.name,
-                    keyspace.name
-                )
-            })?;
-            vec![type_element(found)]
-        }
+        DescribeTarget::Type(name) => vec![type_element(find_type(schema, name, current)?)],
         DescribeTarget::Function(name) => {
             return Err(not_found("User defined function", name, current));
         }
@@ -200,6 +180,36 @@ fn keyspace_named<'s>(
         schema,
         keyspace.ok_or_else(|| invalid!("No keyspace specified and no current keyspace"))?,
     )
+}
+
+fn find_table<'s>(
+    schema: &'s Schema,
+    name: &QualifiedName,
+    current: Option<&str>,
+) -> Result<&'s Arc<TableMetadata>, CqlError> {
+    let keyspace = keyspace_named(schema, name, current)?;
+    keyspace.tables.get(&name.name).ok_or_else(|| {
+        invalid!(
+            "Table '{}' not found in keyspace '{}'",
+            name.name,
+            keyspace.name
+        )
+    })
+}
+
+fn find_type<'s>(
+    schema: &'s Schema,
+    name: &QualifiedName,
+    current: Option<&str>,
+) -> Result<&'s Arc<UserType>, CqlError> {
+    let keyspace = keyspace_named(schema, name, current)?;
+    keyspace.types.get(&name.name).ok_or_else(|| {
+        invalid!(
+            "User defined type '{}' not found in '{}'",
+            name.name,
+            keyspace.name
+        )
+    })
 }
 
 fn any(
@@ -279,10 +289,11 @@ fn keyspace_elements(keyspace: &Keyspace, internals: bool) -> Vec<Element> {
         elements.extend(ready.into_iter().map(|user_type| type_element(user_type)));
         left = rest;
     }
+    let mut tables: Vec<_> = keyspace.tables.values().collect();
+    tables.sort_by_cached_key(|table| table.name.to_lowercase());
     elements.extend(
-        keyspace
-            .tables
-            .values()
+        tables
+            .into_iter()
             .map(|table| table_element(table, internals)),
     );
     elements

@@ -201,6 +201,8 @@ pub struct SelectExecution {
     page_left: u32,
     /// The last partition that rows came from, the last row and what PER PARTITION LIMIT still allows there.
     position: Option<(DecoratedKey, Option<Clustering>, u32)>,
+    /// The row in the paging state that this page goes on from.
+    last_row: Option<Clustering>,
     /// Rows asked for by the commands that are running, and their keys.
     asked: u32,
     running: Vec<Option<DecoratedKey>>,
@@ -222,6 +224,7 @@ impl SelectExecution {
             },
             page_left: plan.page_size.unwrap_or(NO_LIMIT),
             position: None,
+            last_row: None,
             asked: 0,
             running: Vec::new(),
             done: false,
@@ -246,11 +249,13 @@ impl SelectExecution {
             _ => DecoratedKey::new(state.partition_key.clone()),
         };
         if let Target::Keys(keys) = &self.plan.target {
-            self.next_key = keys.binary_search(&key).unwrap_or_else(|at| at);
+            let at = keys.iter().position(|wanted| *wanted == key);
+            self.next_key = at.unwrap_or(keys.len());
             if state.remaining_in_partition == 0 && keys.get(self.next_key) == Some(&key) {
                 self.next_key += 1;
             }
         }
+        self.last_row.clone_from(&state.row);
         self.position = Some((key, state.row, state.remaining_in_partition));
     }
 
@@ -421,13 +426,18 @@ impl SelectExecution {
         if single && *remaining_in_partition == 0 {
             return;
         }
+        let row = match &self.plan.target {
+            Target::Keys(_) => row.clone(),
+            // where a partition has static values alone, Cassandra keeps the row of the page before
+            Target::Range(..) => row.clone().or_else(|| self.last_row.clone()),
+        };
         self.paging_state = Some(PagingState {
             partition_key: if single {
                 bytes::Bytes::new()
             } else {
                 key.key.clone()
             },
-            row: row.clone(),
+            row,
             remaining: self.remaining,
             remaining_in_partition: *remaining_in_partition,
         });
@@ -455,6 +465,7 @@ impl SelectExecution {
                 partition,
                 resumed: resumed.is_some(),
                 now: self.plan.context.now_in_seconds,
+                filter: &self.plan.row_filter,
             };
             for row in visit.rows(&self.plan.select) {
                 if left == 0 || counted >= asked {

@@ -106,7 +106,6 @@ impl Expr {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm per kind of expression")]
     pub(crate) fn evaluate(
         &self,
         evaluation: &Evaluation<'_>,
@@ -114,72 +113,31 @@ impl Expr {
     ) -> Result<BoundValue, CqlError> {
         Ok(match self {
             Self::Constant(value) => BoundValue::of(value.clone()),
-            Self::Marker { index, cql_type } => {
-                let value = evaluation
-                    .values
-                    .get(*index)
-                    .cloned()
-                    .unwrap_or(BoundValue::Null);
-                if let BoundValue::Value(bytes) = &value {
-                    cql_type.validate(bytes)?;
-                }
-                value
-            }
+            Self::Marker { index, cql_type } => bound_to(*index, cql_type, evaluation)?,
             Self::List(items) => {
                 BoundValue::Value(elements::write_list(&elements_of(items, evaluation, row)?)?)
             }
             Self::Set { element, items } => {
-                let mut items = elements_of(items, evaluation, row)?;
-                items.sort_by(|a, b| element.compare(a, b));
-                items.dedup();
-                BoundValue::Value(elements::write_list(&items)?)
+                BoundValue::Value(set_of(element, items, evaluation, row)?)
             }
-            Self::Map { key, entries } => {
-                let mut pairs = Vec::with_capacity(entries.len());
-                for (k, v) in entries {
-                    pairs.push((
-                        element_of(k, evaluation, row)?,
-                        element_of(v, evaluation, row)?,
-                    ));
-                }
-                pairs.sort_by(|a, b| key.compare(&a.0, &b.0));
-                // the last of equal keys wins
-                pairs.reverse();
-                pairs.dedup_by(|a, b| a.0 == b.0);
-                pairs.reverse();
-                BoundValue::Value(elements::write_map(&pairs)?)
-            }
+            Self::Map { key, entries } => BoundValue::Value(map_of(key, entries, evaluation, row)?),
             Self::Vector { element, items } => BoundValue::Value(elements::write_vector(
                 element,
                 &elements_of(items, evaluation, row)?,
             )?),
             Self::Fields(fields) => {
-                let fields: Vec<Option<Bytes>> = fields
-                    .iter()
-                    .map(|field| match field.evaluate(evaluation, row)? {
-                        BoundValue::Value(bytes) => Ok(Some(bytes)),
-                        BoundValue::Null => Ok(None),
-                        BoundValue::Unset => Err(invalid!(
-                            "Invalid unset value in a tuple or user defined type"
-                        )),
-                    })
-                    .collect::<Result<_, CqlError>>()?;
+                let unset = || invalid!("Invalid unset value in a tuple or user defined type");
+                let fields = nullable(fields, unset, evaluation, row)?;
                 BoundValue::Value(elements::write_fields(&fields)?)
             }
             Self::Call(function, arguments) => {
-                let mut values = Vec::with_capacity(arguments.len());
-                for argument in arguments {
-                    match argument.evaluate(evaluation, row)? {
-                        BoundValue::Value(bytes) => values.push(Some(bytes)),
-                        BoundValue::Null => values.push(None),
-                        BoundValue::Unset => {
-                            return Err(invalid!(
-                                "Invalid unset value for argument in call to function {}",
-                                function.name
-                            ));
-                        }
-                    }
-                }
+                let unset = || {
+                    invalid!(
+                        "Invalid unset value for argument in call to function {}",
+                        function.name
+                    )
+                };
+                let values = nullable(arguments, unset, evaluation, row)?;
                 BoundValue::of(function.call(&values, evaluation)?)
             }
             Self::Column(index) => BoundValue::of(row.column(*index)),
@@ -193,13 +151,7 @@ impl Expr {
                 value,
                 user_type,
                 index,
-            } => match value.evaluate(evaluation, row)? {
-                BoundValue::Value(bytes) => {
-                    let mut fields = elements::read_fields(&bytes, user_type.fields.len(), "UDT")?;
-                    BoundValue::of(fields.get_mut(*index).and_then(Option::take))
-                }
-                _ => BoundValue::Null,
-            },
+            } => select_field(value.evaluate(evaluation, row)?, user_type, *index)?,
             Self::Element {
                 value,
                 collection,
@@ -211,10 +163,9 @@ impl Expr {
                 from,
                 to,
             } => {
-                let bound = |bound: &Option<Box<Expr>>| -> Result<Option<Bytes>, CqlError> {
-                    bound
-                        .as_ref()
-                        .map_or(Ok(None), |bound| bound.option(evaluation, "slice bound"))
+                let bound = |bound: &Option<Box<Expr>>| match bound {
+                    Some(bound) => bound.option(evaluation, "slice bound"),
+                    None => Ok(None),
                 };
                 select_range(
                     &value.evaluate(evaluation, row)?,
@@ -225,6 +176,82 @@ impl Expr {
             }
         })
     }
+}
+
+/// The value bound to a marker, if it is one of the marker's type.
+fn bound_to(
+    index: usize,
+    cql_type: &CqlType,
+    evaluation: &Evaluation<'_>,
+) -> Result<BoundValue, CqlError> {
+    let value = evaluation.values.get(index).cloned();
+    let value = value.unwrap_or(BoundValue::Null);
+    if let BoundValue::Value(bytes) = &value {
+        cql_type.validate(bytes)?;
+    }
+    Ok(value)
+}
+
+fn set_of(
+    element: &CqlType,
+    items: &[Expr],
+    evaluation: &Evaluation<'_>,
+    row: &dyn RowValues,
+) -> Result<Bytes, CqlError> {
+    let mut items = elements_of(items, evaluation, row)?;
+    items.sort_by(|a, b| element.compare(a, b));
+    items.dedup();
+    Ok(elements::write_list(&items)?)
+}
+
+fn map_of(
+    key: &CqlType,
+    entries: &[(Expr, Expr)],
+    evaluation: &Evaluation<'_>,
+    row: &dyn RowValues,
+) -> Result<Bytes, CqlError> {
+    let mut pairs = Vec::with_capacity(entries.len());
+    for (k, v) in entries {
+        pairs.push((
+            element_of(k, evaluation, row)?,
+            element_of(v, evaluation, row)?,
+        ));
+    }
+    pairs.sort_by(|a, b| key.compare(&a.0, &b.0));
+    // the last of equal keys wins
+    pairs.reverse();
+    pairs.dedup_by(|a, b| a.0 == b.0);
+    pairs.reverse();
+    Ok(elements::write_map(&pairs)?)
+}
+
+/// Values that may be null, but not unset.
+fn nullable(
+    items: &[Expr],
+    unset: impl Fn() -> CqlError,
+    evaluation: &Evaluation<'_>,
+    row: &dyn RowValues,
+) -> Result<Vec<Option<Bytes>>, CqlError> {
+    items
+        .iter()
+        .map(|item| match item.evaluate(evaluation, row)? {
+            BoundValue::Value(bytes) => Ok(Some(bytes)),
+            BoundValue::Null => Ok(None),
+            BoundValue::Unset => Err(unset()),
+        })
+        .collect()
+}
+
+fn select_field(
+    value: BoundValue,
+    user_type: &UserType,
+    index: usize,
+) -> Result<BoundValue, CqlError> {
+    let BoundValue::Value(bytes) = value else {
+        return Ok(BoundValue::Null);
+    };
+    let mut fields = elements::read_fields(&bytes, user_type.fields.len(), "UDT")?;
+    Ok(BoundValue::of(fields.get_mut(index).and_then(Option::take)))
 }
 
 fn element_of(

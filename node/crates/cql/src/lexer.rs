@@ -243,6 +243,12 @@ impl Lexer<'_> {
             self.take(kind, length);
             return Ok(());
         }
+        let sign = usize::from(first == '-');
+        let alternative = alternative_duration_length(&bytes[sign..]);
+        if alternative > 0 {
+            self.take(TokenKind::Duration, sign + alternative);
+            return Ok(());
+        }
         if first == '-' && is_iso_duration(&rest[1..rest.len() - trailing(&rest[1..])]) {
             let length = rest.len() - trailing(&rest[1..]);
             self.take(TokenKind::Duration, length);
@@ -377,6 +383,19 @@ fn number(bytes: &[u8]) -> (TokenKind, usize) {
         }
     }
     (kind, end)
+}
+
+/// Length of `P0001-02-03T04:05:06` (the alternative form of ISO 8601) at the start, or 0.
+fn alternative_duration_length(bytes: &[u8]) -> usize {
+    const FORM: &[u8] = b"P0000-00-00T00:00:00";
+    let Some(start) = bytes.get(..FORM.len()) else {
+        return 0;
+    };
+    let fits = start.iter().zip(FORM).all(|(byte, form)| match form {
+        b'0' => byte.is_ascii_digit(),
+        other => byte.eq_ignore_ascii_case(other),
+    });
+    if fits { FORM.len() } else { 0 }
 }
 
 /// `P1Y2M3DT4H5M6S` and `P3W`.

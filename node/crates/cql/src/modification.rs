@@ -1,12 +1,16 @@
 //! INSERT, UPDATE and DELETE: analysed, then bound to the updates of partitions.
 //!
-//! Invariant M1: a statement whose effect depends on what is stored (list elements by index, parts
-//! of lists by value, counters, conditions) is refused, never guessed.
+//! Invariant M1: a statement whose effect depends on what is stored is bound only with what was read
+//! for it (list elements by index, parts of lists by value) or refused (counters, conditions), never
+//! guessed.
 
 mod apply;
+mod lists;
 mod prepare;
 
 pub(crate) use apply::{bind, timestamp_of};
+pub use lists::Existing;
+pub(crate) use lists::required_reads;
 pub(crate) use prepare::{delete, insert, update};
 
 use crate::expr::Expr;
@@ -44,6 +48,12 @@ pub(crate) enum Change {
     Prepend(Expr),
     /// These elements of a set, or keys of a map, are removed.
     Remove(Expr),
+    /// These values are removed of a list.
+    RemoveValues(Expr),
+    /// The element of this index of a list.
+    SetIndex(Expr, Expr),
+    /// The element of this index of a list is removed.
+    DeleteIndex(Expr),
     /// The entry of this key of a map.
     Entry(Expr, Expr),
     /// The field of this index.

@@ -11,7 +11,7 @@ use crate::modification::{self, PreparedModification};
 use crate::plan::{Plan, WriteKind};
 use crate::select::{self, PreparedSelect};
 use crate::{describe, parser};
-use helenus_rows::{Mutation, PartitionUpdate, merge};
+use helenus_rows::{Mutation, PartitionUpdate, ReadCommand, merge};
 use helenus_schema::{Schema, TableMetadata};
 use helenus_types::CqlType;
 use md5::{Digest, Md5};
@@ -307,6 +307,30 @@ impl Prepared {
         }
     }
 
+    /// What must be read, at the write's consistency level, before [`Self::bind`] can be called: its
+    /// answers go into `BindContext::existing`. Mostly nothing.
+    pub fn required_reads(
+        &self,
+        values: &BoundValues,
+        context: &BindContext,
+    ) -> Result<Vec<ReadCommand>, CqlError> {
+        let statements = match &self.0.body {
+            Body::Modification(modification) => std::slice::from_ref(&**modification),
+            Body::Batch { statements, .. } => statements,
+            Body::Select(_) | Body::Other(_) | Body::Truncate(_) => &[],
+        };
+        if statements.is_empty() {
+            return Ok(Vec::new());
+        }
+        let values = arrange(&self.0.variables, values)?;
+        let evaluation = Evaluation::new(context, &values);
+        let mut commands = Vec::new();
+        for statement in statements {
+            commands.extend(modification::required_reads(statement, &evaluation)?);
+        }
+        Ok(commands)
+    }
+
     /// Binds values. `schema` is the snapshot of now; only DDL and DESCRIBE look at it.
     pub fn bind(
         &self,
@@ -384,7 +408,9 @@ fn is_idempotent(modification: &PreparedModification) -> bool {
                 Change::Append(_) | Change::Prepend(_) => {
                     !matches!(operation.cql_type, CqlType::List { .. })
                 }
-                Change::Set(Expr::Call(..)) => false,
+                Change::Set(Expr::Call(..)) | Change::SetIndex(..) | Change::DeleteIndex(_) => {
+                    false
+                }
                 _ => true,
             })
         }

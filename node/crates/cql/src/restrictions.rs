@@ -45,6 +45,8 @@ pub(crate) enum Values {
 pub(crate) struct Bound {
     pub(crate) source: Source,
     pub(crate) inclusive: bool,
+    /// How many columns it has values for.
+    pub(crate) count: usize,
 }
 
 /// A restriction of `count` columns of a key, from the `first` on.
@@ -97,6 +99,8 @@ pub(crate) struct Restrictions {
     pub(crate) clustering: Vec<Restriction>,
     pub(crate) filters: Vec<Filter>,
     needs_filtering: bool,
+    /// Whether a column of the partition key is compared by something else than `=` and IN.
+    pub(crate) key_slices: bool,
     /// The error of a gap between restricted clustering columns, unless ALLOW FILTERING is given.
     pub(crate) gap: Option<CqlError>,
 }
@@ -197,13 +201,19 @@ impl Restrictions {
             || (!self.has_partition_key() && !self.clustering.is_empty())
     }
 
-    /// Bind-marker indexes of the partition key's columns, when each is one marker.
+    /// Bind-marker indexes of the partition key's columns, when each has one; of several in one IN the
+    /// last.
     pub(crate) fn partition_markers(&self) -> Vec<u16> {
-        let index = |values: &Option<Values>| match values {
-            Some(Values::One(Source::Each(each))) => match &each[..] {
+        let marker = |source: &Source| match source {
+            Source::Each(each) => match &each[..] {
                 [Expr::Marker { index, .. }] => u16::try_from(*index).ok(),
                 _ => None,
             },
+            Source::Tuple(_) => None,
+        };
+        let index = |values: &Option<Values>| match values {
+            Some(Values::One(source)) => marker(source),
+            Some(Values::Many(sources)) => sources.iter().rev().find_map(marker),
             _ => None,
         };
         self.partition
@@ -475,13 +485,18 @@ impl Collector<'_, '_> {
 
     fn single_in(&mut self, name: &str, values: &InValues) -> Result<(), CqlError> {
         let column = self.column(name)?;
-        if matches!(column.kind, ColumnKind::Static | ColumnKind::Regular) {
+        if column.cql_type.is_multi_cell() {
             return Err(invalid!(
-                "IN predicates on non-primary-key columns ({name}) is not yet supported"
+                "Collection column '{name}' ({}) cannot be restricted by a 'IN' relation",
+                column.cql_type
             ));
         }
         let receiver = Receiver::new(name, column.cql_type.clone());
         let values = self.in_list(values, name, &receiver)?;
+        if matches!(column.kind, ColumnKind::Static | ColumnKind::Regular) {
+            self.filters.push(value_filter(&column, values)?);
+            return Ok(());
+        }
         if column.kind == ColumnKind::PartitionKey {
             return self.partition_values(&column, values);
         }
@@ -560,11 +575,7 @@ impl Collector<'_, '_> {
                 "{names} cannot be restricted by more than one relation if it includes an Equal"
             ));
         }
-        if restriction.count != count {
-            return Err(CqlError::unsupported(
-                "mixing slices of one and of several clustering columns",
-            ));
-        }
+        restriction.count = restriction.count.max(count);
         let (slot, word) = if lower {
             (&mut restriction.lower, "start")
         } else {
@@ -575,7 +586,11 @@ impl Collector<'_, '_> {
                 "More than one restriction was found for the {word} bound on {names}"
             ));
         }
-        *slot = Some(Bound { source, inclusive });
+        *slot = Some(Bound {
+            source,
+            inclusive,
+            count,
+        });
         Ok(())
     }
 
@@ -770,6 +785,7 @@ impl Collector<'_, '_> {
             clustering: usable,
             filters: self.filters,
             needs_filtering: self.partition_slices,
+            key_slices: self.partition_slices,
             gap: None,
             table: self.table,
         };
@@ -786,12 +802,35 @@ impl Collector<'_, '_> {
         Ok(restrictions.with_gap(gap_error))
     }
 
+    /// Equality of several columns as one filter each.
+    fn as_column_filters(&mut self, restriction: Restriction) -> Result<(), CqlError> {
+        let Some(values) = restriction.values else {
+            return Err(invalid!(
+                "Multi-column slice restrictions cannot be used for filtering."
+            ));
+        };
+        match values {
+            Values::One(Source::Each(each)) => {
+                let columns = &self.table.clustering()[restriction.first..];
+                for (column, value) in columns.iter().zip(each) {
+                    let values = Values::One(Source::Each(vec![value]));
+                    self.filters.push(value_filter(column, values)?);
+                }
+                Ok(())
+            }
+            Values::One(Source::Tuple(_)) => Err(CqlError::unsupported(
+                "filtering by a bound tuple of columns",
+            )),
+            Values::Many(_) | Values::List { .. } => {
+                Err(invalid!("Multicolumn IN filters are not supported"))
+            }
+        }
+    }
+
     fn as_filters(&mut self, restriction: Restriction) -> Result<(), CqlError> {
         let column = self.table.clustering()[restriction.first].clone();
         if restriction.count > 1 {
-            return Err(CqlError::unsupported(
-                "filtering by a multi-column relation",
-            ));
+            return self.as_column_filters(restriction);
         }
         if let Some(values) = restriction.values {
             self.filters.push(value_filter(&column, values)?);

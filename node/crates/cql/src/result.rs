@@ -8,7 +8,7 @@ use crate::expr::RowValues;
 use crate::functions::Accumulator;
 use crate::select::PreparedSelect;
 use bytes::{BufMut, Bytes, BytesMut};
-use helenus_rows::{Cell, ColumnData, Partition, Row};
+use helenus_rows::{Cell, ColumnData, Partition, Row, RowFilter};
 use helenus_schema::{Column, ColumnKind};
 use helenus_types::{CqlType, NowInSeconds, composite, elements};
 use std::sync::Arc;
@@ -19,6 +19,7 @@ pub(crate) struct Visit<'a> {
     /// Whether earlier pages returned rows of it.
     pub(crate) resumed: bool,
     pub(crate) now: NowInSeconds,
+    pub(crate) filter: &'a RowFilter,
 }
 
 impl<'a> Visit<'a> {
@@ -38,6 +39,12 @@ impl<'a> Visit<'a> {
             && !self.resumed
             && select.returns_static_only()
             && self.partition.static_row.is_live(self.now)
+            && self.filter.matches_partition(
+                &select.table,
+                &self.partition.key,
+                &self.partition.static_row,
+                self.now,
+            )
         {
             rows.push(None);
         }

@@ -44,12 +44,14 @@ impl PreparedSelect {
 
     /// Whether a partition without rows but with static values gives a row.
     pub(crate) fn returns_static_only(&self) -> bool {
-        let regular = self.restrictions.filters.iter().any(|filter| {
+        let rows = self.restrictions.filters.iter().any(|filter| {
             self.table
                 .column_by_id(filter.column)
-                .is_some_and(|column| column.kind == ColumnKind::Regular)
+                .is_some_and(|column| {
+                    matches!(column.kind, ColumnKind::Clustering | ColumnKind::Regular)
+                })
         });
-        self.restrictions.clustering.is_empty() && !regular
+        self.restrictions.clustering.is_empty() && !rows
     }
 }
 
@@ -89,14 +91,8 @@ pub(crate) fn prepare(
         ));
     }
     let limit = limit_of(analysis, &select.limit, "[limit]")?;
-    let json_column = ColumnSpec {
-        keyspace: table.keyspace.clone(),
-        table: table.name.clone(),
-        name: "[json]".into(),
-        cql_type: CqlType::Text,
-    };
     let result: Arc<[ColumnSpec]> = if select.json {
-        vec![json_column].into()
+        vec![json_column(table)].into()
     } else {
         selected.clone().into()
     };
@@ -106,15 +102,11 @@ pub(crate) fn prepare(
         .filter_map(|id| table.column_by_id(*id).cloned())
         .collect();
     let aggregates = std::mem::take(&mut analysis.aggregates);
-    let mut warnings = Vec::new();
-    if !aggregates.is_empty() && group_by.is_none() {
-        if !restrictions.has_partition_key() {
-            warnings.push("Aggregation query used without partition key".into());
-        } else if restrictions.is_key_in() {
-            warnings
-                .push("Aggregation query used on multiple partition keys (IN restriction)".into());
-        }
-    }
+    let warnings = if aggregates.is_empty() && group_by.is_none() {
+        Vec::new()
+    } else {
+        aggregation_warnings(&restrictions)
+    };
     Ok(PreparedSelect {
         table: Arc::clone(table),
         restrictions,
@@ -132,6 +124,27 @@ pub(crate) fn prepare(
         per_partition_limit,
         warnings,
     })
+}
+
+/// What is said of an aggregation that reads more than one partition.
+fn aggregation_warnings(restrictions: &Restrictions) -> Vec<String> {
+    if !restrictions.has_partition_key() {
+        vec!["Aggregation query used without partition key".into()]
+    } else if restrictions.is_key_in() {
+        vec!["Aggregation query used on multiple partition keys (IN restriction)".into()]
+    } else {
+        Vec::new()
+    }
+}
+
+/// The only column of `SELECT JSON`.
+fn json_column(table: &TableMetadata) -> ColumnSpec {
+    ColumnSpec {
+        keyspace: table.keyspace.clone(),
+        table: table.name.clone(),
+        name: "[json]".into(),
+        cql_type: CqlType::Text,
+    }
 }
 
 /// Columns in the order of `SELECT *`: key, static by name, regular by name.

@@ -422,14 +422,19 @@ fn bound_values_are_checked() {
         &[value(&[0xff, 0xfe])],
         "String didn't validate.",
     );
+}
+
+#[test]
+fn paging_state_is_checked() {
+    let schema = golden_schema();
     let context = BindContext {
         paging_state: Some(Bytes::from_static(b"no paging state")),
         ..context()
     };
-    let error = prepare(by_key, &schema, None)
+    let error = prepare("SELECT * FROM ks.t WHERE a=?", &schema, None)
         .unwrap()
         .bind(
-            &BoundValues::Positional(vec![value(&[0; 4])]),
+            &BoundValues::Positional(vec![BoundValue::Value(Bytes::from_static(&[0; 4]))]),
             &context,
             &schema,
         )

@@ -97,7 +97,10 @@ impl DataRange {
         match &self.start {
             PartitionPosition::MinOf(token) => key.token >= *token,
             PartitionPosition::MaxOf(token) => key.token > *token,
-            PartitionPosition::Key { key: start, inclusive } => key > start || (*inclusive && key == start),
+            PartitionPosition::Key {
+                key: start,
+                inclusive,
+            } => key > start || (*inclusive && key == start),
         }
     }
 
@@ -106,7 +109,10 @@ impl DataRange {
         match &self.end {
             PartitionPosition::MinOf(token) => *token == Token::MINIMUM || key.token < *token,
             PartitionPosition::MaxOf(token) => key.token <= *token,
-            PartitionPosition::Key { key: end, inclusive } => key < end || (*inclusive && key == end),
+            PartitionPosition::Key {
+                key: end,
+                inclusive,
+            } => key < end || (*inclusive && key == end),
         }
     }
 }

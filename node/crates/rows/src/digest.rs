@@ -36,7 +36,13 @@ impl Digest {
         self.bytes(&[u8::from(!value)]);
     }
 
-    fn partition(&mut self, table: &TableMetadata, columns: &ColumnFilter, partition: &Partition, reversed: bool) {
+    fn partition(
+        &mut self,
+        table: &TableMetadata,
+        columns: &ColumnFilter,
+        partition: &Partition,
+        reversed: bool,
+    ) {
         self.bytes(&partition.key.key);
         self.deletion(partition.deletion);
         self.names(table.regular_columns(), columns);
@@ -50,7 +56,11 @@ impl Digest {
                 Unfiltered::Row(row) => self.row(table, row, PrefixKind::Clustering),
                 Unfiltered::Marker(marker) => {
                     self.prefix(marker.bound.kind, &marker.bound.values);
-                    marker.end.into_iter().chain(marker.start).for_each(|deletion| self.deletion(deletion));
+                    marker
+                        .end
+                        .into_iter()
+                        .chain(marker.start)
+                        .for_each(|deletion| self.deletion(deletion));
                 }
             }
         }
@@ -78,13 +88,17 @@ impl Digest {
         self.boolean(false); // no row deletion of ours is shadowable
         self.liveness(row.liveness);
         for column in in_order(table, row) {
-            let Some(data) = row.column(column) else { continue };
+            let Some(data) = row.column(column) else {
+                continue;
+            };
             if let ColumnData::Complex(complex) = data
                 && !complex.deletion.is_live()
             {
                 self.deletion(complex.deletion);
             }
-            data.cells().iter().for_each(|cell| self.cell(cell, table.is_counter()));
+            data.cells()
+                .iter()
+                .for_each(|cell| self.cell(cell, table.is_counter()));
         }
     }
 
@@ -118,7 +132,10 @@ impl Digest {
 
 /// A counter context without its header, which has a meaning on one node only.
 fn counter_shards(context: &[u8]) -> &[u8] {
-    let Some(count) = context.first_chunk::<2>().map(|bytes| i16::from_be_bytes(*bytes)) else {
+    let Some(count) = context
+        .first_chunk::<2>()
+        .map(|bytes| i16::from_be_bytes(*bytes))
+    else {
         return context;
     };
     let header = 2 + 2 * usize::from(count.unsigned_abs());
@@ -127,5 +144,7 @@ fn counter_shards(context: &[u8]) -> &[u8] {
 
 fn in_order<'a>(table: &'a TableMetadata, row: &'a Row) -> impl Iterator<Item = ColumnId> + 'a {
     let columns = table.static_columns().iter().chain(table.regular_columns());
-    columns.map(|column| column.id).filter(|id| row.column(*id).is_some())
+    columns
+        .map(|column| column.id)
+        .filter(|id| row.column(*id).is_some())
 }

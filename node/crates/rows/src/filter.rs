@@ -24,14 +24,22 @@ impl RowFilter {
             })
     }
 
-    /// Whether a live row fulfils every condition at `now`. Conditions on static columns are judged
-    /// by `static_row`, those on the partition key by `key`.
-    pub fn matches(
+    /// Whether a condition is about rows: on clustering or regular columns.
+    pub fn is_about_rows(&self, table: &TableMetadata) -> bool {
+        self.expressions.iter().any(|expression| {
+            table.column_by_id(expression.column).is_some_and(|column| {
+                matches!(column.kind, ColumnKind::Clustering | ColumnKind::Regular)
+            })
+        })
+    }
+
+    /// Whether a partition fulfils the conditions on its key and static columns at `now`; if not, no
+    /// row of it does, nor does it give a row of static values alone.
+    pub fn matches_partition(
         &self,
         table: &TableMetadata,
         key: &DecoratedKey,
         static_row: &Row,
-        row: &Row,
         now: NowInSeconds,
     ) -> bool {
         self.expressions.iter().all(|expression| {
@@ -43,16 +51,38 @@ impl RowFilter {
                     let part = partition_key_part(table, &key.key, column.position);
                     part.is_some_and(|value| expression.holds_for(&column.cql_type, &value))
                 }
-                ColumnKind::Clustering => {
-                    let value = row.clustering.0.get(column.position).cloned().flatten();
-                    value.is_some_and(|value| expression.holds_for(&column.cql_type, &value))
-                }
                 ColumnKind::Static => {
                     expression.holds_in(column, static_row.column(column.id), now)
                 }
-                ColumnKind::Regular => expression.holds_in(column, row.column(column.id), now),
+                ColumnKind::Clustering | ColumnKind::Regular => true,
             }
         })
+    }
+
+    /// Whether a live row fulfils every condition at `now`. Conditions on static columns are judged
+    /// by `static_row`, those on the partition key by `key`.
+    pub fn matches(
+        &self,
+        table: &TableMetadata,
+        key: &DecoratedKey,
+        static_row: &Row,
+        row: &Row,
+        now: NowInSeconds,
+    ) -> bool {
+        self.matches_partition(table, key, static_row, now)
+            && self.expressions.iter().all(|expression| {
+                let Some(column) = table.column_by_id(expression.column) else {
+                    return false;
+                };
+                match column.kind {
+                    ColumnKind::PartitionKey | ColumnKind::Static => true,
+                    ColumnKind::Clustering => {
+                        let value = row.clustering.0.get(column.position).cloned().flatten();
+                        value.is_some_and(|value| expression.holds_for(&column.cql_type, &value))
+                    }
+                    ColumnKind::Regular => expression.holds_in(column, row.column(column.id), now),
+                }
+            })
     }
 }
 

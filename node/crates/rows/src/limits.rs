@@ -1,7 +1,7 @@
 //! What a read leaves out: rows past its limits, and tombstones that nobody needs any more.
 
 use crate::cell::{Cell, ColumnData};
-use crate::command::DataLimits;
+use crate::command::{ClusteringFilter, DataLimits, ReadCommand, ReadKind};
 use crate::deletion::{DeletionTime, LivenessInfo, NO_TTL};
 use crate::partition::{RangeTombstoneMarker, Unfiltered};
 use crate::row::Row;
@@ -18,9 +18,33 @@ pub struct LimitCounter {
     in_partition: u32,
     static_live: bool,
     first: bool,
+    /// Whether a partition with static values alone counts as a row.
+    counts_static: bool,
+    /// Whether earlier pages returned rows of the first partition, and so its static values.
+    resumed: bool,
 }
 
 impl LimitCounter {
+    /// A counter for a command. Static values alone count as a row only where whole partitions are
+    /// asked for, and never again in a partition that the read goes on in.
+    pub fn of(command: &ReadCommand) -> Self {
+        let (filter, resumed) = match &command.kind {
+            ReadKind::Partition { filter, .. } => (filter, false),
+            ReadKind::Range(range) => (&range.filter, range.resume_after.is_some()),
+        };
+        let whole = match filter {
+            ClusteringFilter::Slices { slices, .. } => slices
+                .iter()
+                .any(|slice| slice.start.values.is_empty() && slice.end.values.is_empty()),
+            ClusteringFilter::Names { .. } => false,
+        };
+        Self {
+            counts_static: whole && !command.row_filter.is_about_rows(&command.table),
+            resumed,
+            ..Self::new(command.limits, command.now_in_seconds)
+        }
+    }
+
     /// A counter for a read whose TTLs are judged at `now`.
     pub fn new(limits: DataLimits, now: NowInSeconds) -> Self {
         Self {
@@ -30,6 +54,8 @@ impl LimitCounter {
             in_partition: 0,
             static_live: false,
             first: true,
+            counts_static: true,
+            resumed: false,
         }
     }
 
@@ -40,8 +66,9 @@ impl LimitCounter {
         } else {
             0
         };
+        let resumed = self.first && self.resumed;
         self.first = false;
-        self.static_live = static_row.is_live(self.now);
+        self.static_live = self.counts_static && !resumed && static_row.is_live(self.now);
     }
 
     /// The next partition is not the one that earlier pages returned rows of.

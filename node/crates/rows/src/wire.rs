@@ -7,15 +7,16 @@
 
 use crate::clustering::{Clustering, Slice};
 use crate::codec::clustering::{
-    ClusteringPrefix, decode_bound, decode_prefix, decode_value, encode_bound, encode_prefix, encode_value,
+    ClusteringPrefix, decode_bound, decode_prefix, decode_value, encode_bound, encode_prefix,
+    encode_value,
 };
 use crate::codec::columns::{decode_names, encode_names};
 use crate::codec::deletion::{from_signed, from_unsigned, to_signed, to_unsigned};
 use crate::codec::partition::{self, PartitionOptions};
 use crate::codec::{CodecError, ColumnSet, Version};
 use crate::command::{
-    ClusteringFilter, ColumnFilter, DataLimits, DataRange, Operator, PartitionPosition, ReadCommand, ReadKind,
-    ResumeAfter, RowFilter, RowFilterExpression,
+    ClusteringFilter, ColumnFilter, DataLimits, DataRange, Operator, PartitionPosition,
+    ReadCommand, ReadKind, ResumeAfter, RowFilter, RowFilterExpression,
 };
 use crate::partition::Partition;
 use bytes::{BufMut, Bytes};
@@ -70,7 +71,10 @@ pub fn encode_command(
     encode_row_filter(&command.row_filter, table, out)?;
     let first_key = match &command.kind {
         ReadKind::Partition { key, .. } => Some(key),
-        ReadKind::Range(DataRange { start: PartitionPosition::Key { key, .. }, .. }) => Some(key),
+        ReadKind::Range(DataRange {
+            start: PartitionPosition::Key { key, .. },
+            ..
+        }) => Some(key),
         ReadKind::Range(_) => None,
     };
     encode_limits(&command.limits, first_key, out);
@@ -84,7 +88,11 @@ pub fn encode_command(
 }
 
 /// Reads what [`encode_command`] writes.
-pub fn decode_command(reader: &mut Reader, schema: &Schema, version: Version) -> Result<ReceivedRead, CodecError> {
+pub fn decode_command(
+    reader: &mut Reader,
+    schema: &Schema,
+    version: Version,
+) -> Result<ReceivedRead, CodecError> {
     let kind = reader.u8()?;
     let flags = reader.u8()?;
     let digest = flags & IS_DIGEST != 0;
@@ -93,28 +101,47 @@ pub fn decode_command(reader: &mut Reader, schema: &Schema, version: Version) ->
     }
     let id = TableId(Uuid::from_bytes(reader.array()?));
     let table = Arc::clone(schema.table_by_id(id).ok_or(CodecError::UnknownTable(id))?);
-    let now_in_seconds =
-        if version.unsigned_deletion_times { from_unsigned(reader.u32()?) } else { from_signed(reader.i32()?) };
+    let now_in_seconds = if version.unsigned_deletion_times {
+        from_unsigned(reader.u32()?)
+    } else {
+        from_signed(reader.i32()?)
+    };
     let columns = decode_column_filter(reader, &table)?;
     let row_filter = decode_row_filter(reader, &table)?;
     let limits = decode_limits(reader)?;
     if flags & HAS_INDEX != 0 {
-        return Err(CodecError::Invalid("reads through an index are not supported yet"));
+        return Err(CodecError::Invalid(
+            "reads through an index are not supported yet",
+        ));
     }
     let kind = match kind {
         0 => {
             let key = DecoratedKey::new(decode_value(reader, key_length(&table))?);
-            ReadKind::Partition { key, filter: decode_clustering_filter(reader, &table)? }
+            ReadKind::Partition {
+                key,
+                filter: decode_clustering_filter(reader, &table)?,
+            }
         }
         1 => ReadKind::Range(decode_range(reader, &table)?),
         _ => return Err(CodecError::Invalid("unknown kind of read command")),
     };
-    let command = ReadCommand { table, now_in_seconds, columns, row_filter, limits, kind };
+    let command = ReadCommand {
+        table,
+        now_in_seconds,
+        columns,
+        row_filter,
+        limits,
+        kind,
+    };
     Ok(ReceivedRead { command, digest })
 }
 
 fn lengths(table: &TableMetadata) -> Vec<Option<usize>> {
-    table.clustering().iter().map(|column| column.cql_type.fixed_length()).collect()
+    table
+        .clustering()
+        .iter()
+        .map(|column| column.cql_type.fixed_length())
+        .collect()
 }
 
 /// Only a key of one column can have a fixed length.
@@ -134,14 +161,26 @@ pub fn fetched(filter: &ColumnFilter, table: &TableMetadata) -> ColumnSet {
 }
 
 fn column_set(ids: &[ColumnId], table: &TableMetadata) -> ColumnSet {
-    let chosen = |columns: &[Column]| columns.iter().map(|column| column.id).filter(|id| ids.contains(id)).collect();
-    ColumnSet { statics: chosen(table.static_columns()), regulars: chosen(table.regular_columns()) }
+    let chosen = |columns: &[Column]| {
+        columns
+            .iter()
+            .map(|column| column.id)
+            .filter(|id| ids.contains(id))
+            .collect()
+    };
+    ColumnSet {
+        statics: chosen(table.static_columns()),
+        regulars: chosen(table.regular_columns()),
+    }
 }
 
 fn encode_columns(set: &ColumnSet, table: &TableMetadata, out: &mut impl BufMut) {
     for ids in [&set.statics, &set.regulars] {
-        let names: Vec<&str> =
-            ids.iter().filter_map(|id| table.column_by_id(*id)).map(|column| column.name.as_str()).collect();
+        let names: Vec<&str> = ids
+            .iter()
+            .filter_map(|id| table.column_by_id(*id))
+            .map(|column| column.name.as_str())
+            .collect();
         encode_names(names.into_iter(), out);
     }
 }
@@ -155,7 +194,10 @@ fn decode_columns(reader: &mut Reader, table: &TableMetadata) -> Result<Vec<Colu
                 None if table.dropped_columns.contains_key(&name) => {}
                 None => {
                     let table = format!("{}.{}", table.keyspace, table.name);
-                    return Err(CodecError::UnknownColumn { table, column: name });
+                    return Err(CodecError::UnknownColumn {
+                        table,
+                        column: name,
+                    });
                 }
             }
         }
@@ -167,7 +209,8 @@ fn encode_column_filter(filter: &ColumnFilter, table: &TableMetadata, out: &mut 
     match filter {
         ColumnFilter::All { queried } => {
             let all = ColumnSet::all(table);
-            let wildcard = queried.is_empty() || queried.len() == all.statics.len() + all.regulars.len();
+            let wildcard =
+                queried.is_empty() || queried.len() == all.statics.len() + all.regulars.len();
             let flags = FETCH_ALL_REGULARS | FETCH_ALL_STATICS;
             out.put_u8(if wildcard { flags } else { flags | HAS_QUERIED });
             encode_columns(&all, table, out);
@@ -182,18 +225,33 @@ fn encode_column_filter(filter: &ColumnFilter, table: &TableMetadata, out: &mut 
     }
 }
 
-fn decode_column_filter(reader: &mut Reader, table: &TableMetadata) -> Result<ColumnFilter, CodecError> {
+fn decode_column_filter(
+    reader: &mut Reader,
+    table: &TableMetadata,
+) -> Result<ColumnFilter, CodecError> {
     let flags = reader.u8()?;
     if flags & HAS_SUB_SELECTIONS != 0 {
-        return Err(CodecError::Invalid("selections of single collection elements are not supported yet"));
+        return Err(CodecError::Invalid(
+            "selections of single collection elements are not supported yet",
+        ));
     }
-    let fetched = if flags & FETCH_ALL_REGULARS != 0 { Some(decode_columns(reader, table)?) } else { None };
-    let queried = if flags & HAS_QUERIED != 0 { Some(decode_columns(reader, table)?) } else { None };
+    let fetched = if flags & FETCH_ALL_REGULARS != 0 {
+        Some(decode_columns(reader, table)?)
+    } else {
+        None
+    };
+    let queried = if flags & HAS_QUERIED != 0 {
+        Some(decode_columns(reader, table)?)
+    } else {
+        None
+    };
     Ok(match (fetched, queried) {
         (Some(fetched), None) => {
             let all = ColumnSet::all(table);
             if fetched.len() == all.statics.len() + all.regulars.len() {
-                ColumnFilter::All { queried: Vec::new() }
+                ColumnFilter::All {
+                    queried: Vec::new(),
+                }
             } else {
                 ColumnFilter::Selected(fetched)
             }
@@ -210,19 +268,25 @@ fn decode_column_filter(reader: &mut Reader, table: &TableMetadata) -> Result<Co
 }
 
 fn put_short_bytes(bytes: &[u8], out: &mut impl BufMut) -> Result<(), CodecError> {
-    let length = u16::try_from(bytes.len()).map_err(|_| CodecError::Invalid("a filter value exceeds 65535 bytes"))?;
+    let length = u16::try_from(bytes.len())
+        .map_err(|_| CodecError::Invalid("a filter value exceeds 65535 bytes"))?;
     out.put_u16(length);
     out.put_slice(bytes);
     Ok(())
 }
 
-fn encode_row_filter(filter: &RowFilter, table: &TableMetadata, out: &mut impl BufMut) -> Result<(), CodecError> {
+fn encode_row_filter(
+    filter: &RowFilter,
+    table: &TableMetadata,
+    out: &mut impl BufMut,
+) -> Result<(), CodecError> {
     out.put_u8(0);
     vint::write_unsigned(out, filter.expressions.len() as u64);
     for expression in &filter.expressions {
         out.put_u8(u8::from(expression.map_key.is_some()));
-        let column =
-            table.column_by_id(expression.column).ok_or(CodecError::Invalid("a filter names a column that is gone"))?;
+        let column = table
+            .column_by_id(expression.column)
+            .ok_or(CodecError::Invalid("a filter names a column that is gone"))?;
         put_short_bytes(column.name.as_bytes(), out)?;
         out.put_i32(expression.operator as i32);
         if let Some(key) = &expression.map_key {
@@ -240,18 +304,31 @@ fn decode_row_filter(reader: &mut Reader, table: &TableMetadata) -> Result<RowFi
     for _ in 0..count {
         let kind = reader.u8()?;
         if kind > 1 {
-            return Err(CodecError::Invalid("custom row filters are not supported yet"));
+            return Err(CodecError::Invalid(
+                "custom row filters are not supported yet",
+            ));
         }
         let name = reader.short_bytes()?;
-        let column = std::str::from_utf8(&name).ok().and_then(|name| table.column(name)).ok_or_else(|| {
-            CodecError::UnknownColumn {
+        let column = std::str::from_utf8(&name)
+            .ok()
+            .and_then(|name| table.column(name))
+            .ok_or_else(|| CodecError::UnknownColumn {
                 table: format!("{}.{}", table.keyspace, table.name),
                 column: String::from_utf8_lossy(&name).into_owned(),
-            }
-        })?;
-        let operator = Operator::from_code(reader.i32()?).ok_or(CodecError::Invalid("unknown operator in a filter"))?;
-        let map_key = if kind == 1 { Some(reader.short_bytes()?) } else { None };
-        expressions.push(RowFilterExpression { column: column.id, operator, map_key, value: reader.short_bytes()? });
+            })?;
+        let operator = Operator::from_code(reader.i32()?)
+            .ok_or(CodecError::Invalid("unknown operator in a filter"))?;
+        let map_key = if kind == 1 {
+            Some(reader.short_bytes()?)
+        } else {
+            None
+        };
+        expressions.push(RowFilterExpression {
+            column: column.id,
+            operator,
+            map_key,
+            value: reader.short_bytes()?,
+        });
     }
     Ok(RowFilter { expressions })
 }
@@ -274,19 +351,31 @@ fn encode_limits(limits: &DataLimits, first_key: Option<&DecoratedKey>, out: &mu
     if let Some(key) = paging {
         vint::write_unsigned(out, key.key.len() as u64);
         out.put_slice(&key.key);
-        put_limit(limits.per_partition.saturating_sub(limits.first_partition_returned), out);
+        put_limit(
+            limits
+                .per_partition
+                .saturating_sub(limits.first_partition_returned),
+            out,
+        );
     }
 }
 
 fn decode_limits(reader: &mut Reader) -> Result<DataLimits, CodecError> {
     let kind = reader.u8()?;
     if kind > 1 {
-        return Err(CodecError::Invalid("GROUP BY counted by replicas is not supported yet"));
+        return Err(CodecError::Invalid(
+            "GROUP BY counted by replicas is not supported yet",
+        ));
     }
     let rows = get_limit(reader)?;
     let per_partition = get_limit(reader)?;
     let distinct = reader.u8()? != 0;
-    let mut limits = DataLimits { rows, per_partition, distinct, first_partition_returned: 0 };
+    let mut limits = DataLimits {
+        rows,
+        per_partition,
+        distinct,
+        first_partition_returned: 0,
+    };
     if kind == 1 {
         reader.vint_bytes()?;
         limits.first_partition_returned = per_partition.saturating_sub(get_limit(reader)?);
@@ -310,26 +399,41 @@ fn encode_clustering_filter(
                 encode_bound(&slice.end, &lengths, out)?;
             }
         }
-        ClusteringFilter::Names { clusterings, reversed } => {
+        ClusteringFilter::Names {
+            clusterings,
+            reversed,
+        } => {
             out.put_u8(1);
             out.put_u8(u8::from(*reversed));
             vint::write_unsigned(out, clusterings.len() as u64);
             for clustering in clusterings {
-                encode_prefix(&ClusteringPrefix::Clustering(clustering.clone()), &lengths, out)?;
+                encode_prefix(
+                    &ClusteringPrefix::Clustering(clustering.clone()),
+                    &lengths,
+                    out,
+                )?;
             }
         }
     }
     Ok(())
 }
 
-fn decode_full_clustering(reader: &mut Reader, lengths: &[Option<usize>]) -> Result<Clustering, CodecError> {
+fn decode_full_clustering(
+    reader: &mut Reader,
+    lengths: &[Option<usize>],
+) -> Result<Clustering, CodecError> {
     match decode_prefix(reader, lengths)? {
         ClusteringPrefix::Clustering(clustering) => Ok(clustering),
-        ClusteringPrefix::Bound(_) => Err(CodecError::Invalid("a bound stands where a clustering should")),
+        ClusteringPrefix::Bound(_) => Err(CodecError::Invalid(
+            "a bound stands where a clustering should",
+        )),
     }
 }
 
-fn decode_clustering_filter(reader: &mut Reader, table: &TableMetadata) -> Result<ClusteringFilter, CodecError> {
+fn decode_clustering_filter(
+    reader: &mut Reader,
+    table: &TableMetadata,
+) -> Result<ClusteringFilter, CodecError> {
     let lengths = lengths(table);
     let kind = reader.u8()?;
     let reversed = reader.u8()? != 0;
@@ -338,7 +442,10 @@ fn decode_clustering_filter(reader: &mut Reader, table: &TableMetadata) -> Resul
         0 => {
             let mut slices = Vec::new();
             for _ in 0..count {
-                slices.push(Slice { start: decode_bound(reader, &lengths)?, end: decode_bound(reader, &lengths)? });
+                slices.push(Slice {
+                    start: decode_bound(reader, &lengths)?,
+                    end: decode_bound(reader, &lengths)?,
+                });
             }
             Ok(ClusteringFilter::Slices { slices, reversed })
         }
@@ -347,7 +454,10 @@ fn decode_clustering_filter(reader: &mut Reader, table: &TableMetadata) -> Resul
             for _ in 0..count {
                 clusterings.push(decode_full_clustering(reader, &lengths)?);
             }
-            Ok(ClusteringFilter::Names { clusterings, reversed })
+            Ok(ClusteringFilter::Names {
+                clusterings,
+                reversed,
+            })
         }
         _ => Err(CodecError::Invalid("unknown kind of clustering filter")),
     }
@@ -374,10 +484,15 @@ fn encode_position(position: &PartitionPosition, out: &mut impl BufMut) -> Resul
 fn decode_position(reader: &mut Reader, inclusive: bool) -> Result<PartitionPosition, CodecError> {
     let kind = reader.u8()?;
     if kind == 0 {
-        return Ok(PartitionPosition::Key { key: DecoratedKey::new(reader.short_bytes()?), inclusive });
+        return Ok(PartitionPosition::Key {
+            key: DecoratedKey::new(reader.short_bytes()?),
+            inclusive,
+        });
     }
     if reader.i32()? != 8 {
-        return Err(CodecError::Invalid("a token is not of the Murmur3 partitioner"));
+        return Err(CodecError::Invalid(
+            "a token is not of the Murmur3 partitioner",
+        ));
     }
     let token = Token(reader.i64()?);
     match kind {
@@ -387,7 +502,11 @@ fn decode_position(reader: &mut Reader, inclusive: bool) -> Result<PartitionPosi
     }
 }
 
-fn encode_range(range: &DataRange, table: &TableMetadata, out: &mut impl BufMut) -> Result<(), CodecError> {
+fn encode_range(
+    range: &DataRange,
+    table: &TableMetadata,
+    out: &mut impl BufMut,
+) -> Result<(), CodecError> {
     // no key is at a token bound, so its inclusion says nothing; Cassandra's ranges are (start, end]
     let included = |position: &PartitionPosition, at_bound| match position {
         PartitionPosition::Key { inclusive, .. } => *inclusive,
@@ -406,7 +525,11 @@ fn encode_range(range: &DataRange, table: &TableMetadata, out: &mut impl BufMut)
     encode_clustering_filter(&range.filter, table, out)?;
     out.put_u8(u8::from(range.resume_after.is_some()));
     if let Some(resume) = &range.resume_after {
-        encode_prefix(&ClusteringPrefix::Clustering(resume.clustering.clone()), &lengths(table), out)?;
+        encode_prefix(
+            &ClusteringPrefix::Clustering(resume.clustering.clone()),
+            &lengths(table),
+            out,
+        )?;
         out.put_u8(u8::from(resume.inclusive));
     }
     Ok(())
@@ -419,11 +542,19 @@ fn decode_range(reader: &mut Reader, table: &TableMetadata) -> Result<DataRange,
     let filter = decode_clustering_filter(reader, table)?;
     let resume_after = if reader.u8()? != 0 {
         let clustering = decode_full_clustering(reader, &lengths(table))?;
-        Some(ResumeAfter { clustering, inclusive: reader.u8()? != 0 })
+        Some(ResumeAfter {
+            clustering,
+            inclusive: reader.u8()? != 0,
+        })
     } else {
         None
     };
-    Ok(DataRange { start, end, filter, resume_after })
+    Ok(DataRange {
+        start,
+        end,
+        filter,
+        resume_after,
+    })
 }
 
 /// A replica's answer to a read.
@@ -458,8 +589,12 @@ pub fn encode_answer(
     let mut data = vec![0_u8];
     for partition in partitions {
         data.put_u8(1);
-        let options =
-            PartitionOptions { columns: Some(&columns), superset: Some(&columns), reversed, row_estimate: None };
+        let options = PartitionOptions {
+            columns: Some(&columns),
+            superset: Some(&columns),
+            reversed,
+            row_estimate: None,
+        };
         partition::encode(partition, &command.table, options, version, &mut data)?;
     }
     data.put_u8(0);
@@ -470,10 +605,15 @@ pub fn encode_answer(
 }
 
 /// Reads an answer to `command`.
-pub fn decode_answer(reader: &mut Reader, command: &ReadCommand, version: Version) -> Result<ReadAnswer, CodecError> {
+pub fn decode_answer(
+    reader: &mut Reader,
+    command: &ReadCommand,
+    version: Version,
+) -> Result<ReadAnswer, CodecError> {
     let digest: Bytes = reader.vint_bytes()?;
     if !digest.is_empty() {
-        let digest = <[u8; 16]>::try_from(&digest[..]).map_err(|_| CodecError::Invalid("a digest is not of 16 bytes"))?;
+        let digest = <[u8; 16]>::try_from(&digest[..])
+            .map_err(|_| CodecError::Invalid("a digest is not of 16 bytes"))?;
         return Ok(ReadAnswer::Digest(digest));
     }
     reader.vint_bytes()?;
@@ -483,7 +623,8 @@ pub fn decode_answer(reader: &mut Reader, command: &ReadCommand, version: Versio
     data.u8()?;
     let mut partitions = Vec::new();
     while data.u8()? != 0 {
-        partitions.push(partition::decode(&mut data, &command.table, Some(&columns), version)?.partition);
+        partitions
+            .push(partition::decode(&mut data, &command.table, Some(&columns), version)?.partition);
     }
     Ok(ReadAnswer::Data(partitions))
 }

@@ -4,8 +4,8 @@ use crate::execute::Session;
 use crate::{Backend, Server, Subscriber};
 use bytes::BytesMut;
 use helenus_native::{
-    Compression, Decoder, Encoder, Envelope, ErrorResponse, Event, ProtocolError, ProtocolVersion, Request,
-    RequestMessage, Response, ResponseMessage,
+    Compression, Decoder, Encoder, Envelope, ErrorResponse, Event, ProtocolError, ProtocolVersion,
+    Request, RequestMessage, Response, ResponseMessage,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -98,11 +98,19 @@ impl<B: Backend> Connection<B> {
     /// Answers broken input; false when the connection must end.
     async fn refuse(&self, error: &ProtocolError) -> bool {
         tracing::debug!(%error, "a client broke the protocol");
-        let version = self.version.filter(|version| version.number() == error.answer_version);
+        let version = self
+            .version
+            .filter(|version| version.number() == error.answer_version);
         let output = match version {
             Some(version) => {
-                let answer = ResponseMessage::new(version, error.stream, Response::Error(error.response())).encode();
-                if error.fatal { Output::LastEnvelope(answer) } else { Output::Answer(answer) }
+                let answer =
+                    ResponseMessage::new(version, error.stream, Response::Error(error.response()))
+                        .encode();
+                if error.fatal {
+                    Output::LastEnvelope(answer)
+                } else {
+                    Output::Answer(answer)
+                }
             }
             // before STARTUP, or in a version that we do not speak
             None if error.fatal || self.version.is_none() => Output::Last(error.unframed_answer()),
@@ -118,34 +126,55 @@ impl<B: Backend> Connection<B> {
             Ok(message) => message,
             Err(error) => {
                 let response = Response::Error(error.response());
-                return self.answer(envelope.version, envelope.stream, response).await;
+                return self
+                    .answer(envelope.version, envelope.stream, response)
+                    .await;
             }
         };
         let (version, stream) = (message.version, message.stream);
         match message.request {
-            Request::Options => self.answer(version, stream, Response::supported(CQL_VERSION)).await,
+            Request::Options => {
+                self.answer(version, stream, Response::supported(CQL_VERSION))
+                    .await
+            }
             Request::Startup { options } => self.start(version, stream, &options, decoder).await,
             _ if self.version.is_none() => {
                 let message = format!(
                     "Unexpected message {}, expecting STARTUP or OPTIONS",
                     message.request.opcode().name()
                 );
-                self.answer(version, stream, Response::Error(ErrorResponse::Protocol { message })).await
+                self.answer(
+                    version,
+                    stream,
+                    Response::Error(ErrorResponse::Protocol { message }),
+                )
+                .await
             }
             Request::Register { events } => {
                 self.subscribe(events, version);
                 self.answer(version, stream, Response::Ready).await
             }
             Request::AuthResponse { .. } => {
-                let message = "Unexpected message AUTH_RESPONSE: no authentication is required".to_owned();
-                self.answer(version, stream, Response::Error(ErrorResponse::Protocol { message })).await
+                let message =
+                    "Unexpected message AUTH_RESPONSE: no authentication is required".to_owned();
+                self.answer(
+                    version,
+                    stream,
+                    Response::Error(ErrorResponse::Protocol { message }),
+                )
+                .await
             }
             _ => self.run(message).await,
         }
     }
 
     async fn answer(&self, version: ProtocolVersion, stream: i16, response: Response) -> bool {
-        self.output.send(Output::Answer(ResponseMessage::new(version, stream, response).encode())).await.is_ok()
+        self.output
+            .send(Output::Answer(
+                ResponseMessage::new(version, stream, response).encode(),
+            ))
+            .await
+            .is_ok()
     }
 
     async fn start(
@@ -155,35 +184,71 @@ impl<B: Backend> Connection<B> {
         options: &[(String, String)],
         decoder: &mut Decoder,
     ) -> bool {
-        let option = |name: &str| options.iter().find(|entry| entry.0 == name).map(|entry| entry.1.as_str());
+        let option = |name: &str| {
+            options
+                .iter()
+                .find(|entry| entry.0 == name)
+                .map(|entry| entry.1.as_str())
+        };
         if self.version.is_some() {
-            let message = "Unexpected message STARTUP: the connection is started already".to_owned();
-            return self.answer(version, stream, Response::Error(ErrorResponse::Protocol { message })).await;
+            let message =
+                "Unexpected message STARTUP: the connection is started already".to_owned();
+            return self
+                .answer(
+                    version,
+                    stream,
+                    Response::Error(ErrorResponse::Protocol { message }),
+                )
+                .await;
         }
         if option("CQL_VERSION").is_none() {
             let message = "Missing value CQL_VERSION in STARTUP message".to_owned();
-            return self.answer(version, stream, Response::Error(ErrorResponse::Protocol { message })).await;
+            return self
+                .answer(
+                    version,
+                    stream,
+                    Response::Error(ErrorResponse::Protocol { message }),
+                )
+                .await;
         }
         let compression = match Compression::from_startup(option("COMPRESSION"), version) {
             Ok(compression) => compression,
-            Err(error) => return self.answer(version, stream, Response::Error(error.response())).await,
+            Err(error) => {
+                return self
+                    .answer(version, stream, Response::Error(error.response()))
+                    .await;
+            }
         };
         tracing::debug!(driver = option("DRIVER_NAME"), driver_version = option("DRIVER_VERSION"), %version, "client connected");
         self.version = Some(version);
         *self.event_version.borrow_mut() = version;
         decoder.start(version, compression);
         let ready = ResponseMessage::new(version, stream, Response::Ready).encode();
-        self.output.send(Output::Start(ready, version, compression)).await.is_ok()
+        self.output
+            .send(Output::Start(ready, version, compression))
+            .await
+            .is_ok()
     }
 
     fn subscribe(&self, events: Vec<helenus_native::EventType>, version: ProtocolVersion) {
         let (queue, mut incoming) = mpsc::channel::<Event>(EVENT_QUEUE_LENGTH);
-        self.server.subscribers.borrow_mut().push(Subscriber { events, queue });
+        self.server
+            .subscribers
+            .borrow_mut()
+            .push(Subscriber { events, queue });
         let output = self.output.downgrade();
         tokio::task::spawn_local(async move {
             while let Some(event) = incoming.recv().await {
-                let Some(output) = output.upgrade() else { return };
-                if output.send(Output::Answer(ResponseMessage::event(version, event).encode())).await.is_err() {
+                let Some(output) = output.upgrade() else {
+                    return;
+                };
+                if output
+                    .send(Output::Answer(
+                        ResponseMessage::event(version, event).encode(),
+                    ))
+                    .await
+                    .is_err()
+                {
                     return;
                 }
             }
@@ -191,7 +256,9 @@ impl<B: Backend> Connection<B> {
     }
 
     async fn run(&self, message: RequestMessage) -> bool {
-        let Ok(permit) = Rc::clone(&self.permits).acquire_owned_local().await else { return false };
+        let Ok(permit) = Rc::clone(&self.permits).acquire_owned_local().await else {
+            return false;
+        };
         let (session, output) = (Rc::clone(&self.session), self.output.clone());
         tokio::task::spawn_local(async move {
             let answer = session.handle(message).await.encode();

@@ -21,10 +21,19 @@ pub(crate) fn cql(error: &CqlError) -> ErrorResponse {
         CqlError::Config(_) => ErrorResponse::Config { message },
         CqlError::Unauthorized(_) => ErrorResponse::Unauthorized { message },
         CqlError::Protocol(_) => ErrorResponse::Protocol { message },
-        CqlError::AlreadyExists { keyspace, table, .. } => {
-            ErrorResponse::AlreadyExists { message, keyspace: keyspace.clone(), table: table.clone() }
-        }
-        CqlError::FunctionFailure { keyspace, function, arguments, .. } => ErrorResponse::FunctionFailure {
+        CqlError::AlreadyExists {
+            keyspace, table, ..
+        } => ErrorResponse::AlreadyExists {
+            message,
+            keyspace: keyspace.clone(),
+            table: table.clone(),
+        },
+        CqlError::FunctionFailure {
+            keyspace,
+            function,
+            arguments,
+            ..
+        } => ErrorResponse::FunctionFailure {
             message,
             keyspace: keyspace.clone(),
             function: function.clone(),
@@ -38,7 +47,10 @@ fn count(count: usize) -> i32 {
 }
 
 fn reasons(failures: &[(Endpoint, FailureReason)]) -> FailureReasons {
-    failures.iter().map(|(endpoint, reason)| (endpoint.address(), reason.code())).collect()
+    failures
+        .iter()
+        .map(|(endpoint, reason)| (endpoint.address(), reason.code()))
+        .collect()
 }
 
 fn write_type(kind: WriteKind) -> WriteType {
@@ -55,13 +67,22 @@ fn write_type(kind: WriteKind) -> WriteType {
 fn coordinator(error: &CoordinatorError) -> ErrorResponse {
     let message = error.to_string();
     match error {
-        CoordinatorError::Unavailable { level, required, alive } => ErrorResponse::Unavailable {
+        CoordinatorError::Unavailable {
+            level,
+            required,
+            alive,
+        } => ErrorResponse::Unavailable {
             message,
             consistency: *level,
             required: count(*required),
             alive: count(*alive),
         },
-        CoordinatorError::WriteTimeout { level, received, required, kind } => ErrorResponse::WriteTimeout {
+        CoordinatorError::WriteTimeout {
+            level,
+            received,
+            required,
+            kind,
+        } => ErrorResponse::WriteTimeout {
             message,
             consistency: *level,
             received: count(*received),
@@ -69,14 +90,25 @@ fn coordinator(error: &CoordinatorError) -> ErrorResponse {
             write_type: write_type(*kind),
             contentions: None,
         },
-        CoordinatorError::ReadTimeout { level, received, required, data_present } => ErrorResponse::ReadTimeout {
+        CoordinatorError::ReadTimeout {
+            level,
+            received,
+            required,
+            data_present,
+        } => ErrorResponse::ReadTimeout {
             message,
             consistency: *level,
             received: count(*received),
             block_for: count(*required),
             data_present: *data_present,
         },
-        CoordinatorError::WriteFailure { level, received, required, kind, failures } => ErrorResponse::WriteFailure {
+        CoordinatorError::WriteFailure {
+            level,
+            received,
+            required,
+            kind,
+            failures,
+        } => ErrorResponse::WriteFailure {
             message,
             consistency: *level,
             received: count(*received),
@@ -84,16 +116,20 @@ fn coordinator(error: &CoordinatorError) -> ErrorResponse {
             failures: reasons(failures),
             write_type: write_type(*kind),
         },
-        CoordinatorError::ReadFailure { level, received, required, data_present, failures } => {
-            ErrorResponse::ReadFailure {
-                message,
-                consistency: *level,
-                received: count(*received),
-                block_for: count(*required),
-                failures: reasons(failures),
-                data_present: *data_present,
-            }
-        }
+        CoordinatorError::ReadFailure {
+            level,
+            received,
+            required,
+            data_present,
+            failures,
+        } => ErrorResponse::ReadFailure {
+            message,
+            consistency: *level,
+            received: count(*received),
+            block_for: count(*required),
+            failures: reasons(failures),
+            data_present: *data_present,
+        },
         CoordinatorError::Overloaded(_) => ErrorResponse::Overloaded { message },
         CoordinatorError::Invalid(_) => ErrorResponse::Invalid { message },
         CoordinatorError::Server(_) => ErrorResponse::Server { message },

@@ -6,12 +6,12 @@ use crate::{Backend, RequestError, Server};
 use bytes::Bytes;
 use futures::future::try_join_all;
 use helenus_coordinator::WriteKind;
-use helenus_cql::{BindContext, BoundValue, BoundValues, CqlError, Plan, Prepared};
+use helenus_cql::{BindContext, BoundValue, BoundValues, CqlError, Existing, Plan, Prepared};
 use helenus_native::{
-    Batch, BatchKind, BatchQuery, ColumnSpec, ErrorResponse, PreparedMetadata, QueryParameters, Request, RequestMessage,
-    Response, ResponseMessage, ResultBody, RowsMetadata, RowsWriter,
+    Batch, BatchKind, BatchQuery, ColumnSpec, ErrorResponse, PreparedMetadata, QueryParameters,
+    Request, RequestMessage, Response, ResponseMessage, ResultBody, RowsMetadata, RowsWriter,
 };
-use helenus_rows::Mutation;
+use helenus_rows::{Mutation, ReadCommand};
 use helenus_schema::Schema;
 use helenus_types::ConsistencyLevel;
 use std::cell::RefCell;
@@ -48,7 +48,10 @@ impl<E: Into<RequestError>> From<E> for Refused {
 
 impl From<ResultBody> for Answered {
     fn from(body: ResultBody) -> Self {
-        Self { response: Response::Result(body), warnings: Vec::new() }
+        Self {
+            response: Response::Result(body),
+            warnings: Vec::new(),
+        }
     }
 }
 
@@ -58,7 +61,10 @@ fn invalid(message: impl Into<String>) -> Refused {
 
 impl<B: Backend> Session<B> {
     pub(crate) fn new(server: Rc<Server<B>>) -> Self {
-        Self { server, keyspace: RefCell::new(None) }
+        Self {
+            server,
+            keyspace: RefCell::new(None),
+        }
     }
 
     /// Runs a request to its answer.
@@ -68,8 +74,13 @@ impl<B: Backend> Session<B> {
         let outcome = match message.request {
             Request::Query { query, parameters } => self.query(&query, parameters, version).await,
             Request::Prepare { query, keyspace } => self.prepare(&query, keyspace),
-            Request::Execute { id, result_metadata_id, parameters } => {
-                self.execute(&id, result_metadata_id, parameters, version).await
+            Request::Execute {
+                id,
+                result_metadata_id,
+                parameters,
+            } => {
+                self.execute(&id, result_metadata_id, parameters, version)
+                    .await
             }
             Request::Batch(batch) => self.batch(batch).await,
             other => Err(Refused::Response(ErrorResponse::Protocol {
@@ -84,7 +95,10 @@ impl<B: Backend> Session<B> {
         if tracing {
             warnings.push("this version of Helenus does not trace requests yet".to_owned());
         }
-        ResponseMessage { warnings, ..ResponseMessage::new(version, stream, response) }
+        ResponseMessage {
+            warnings,
+            ..ResponseMessage::new(version, stream, response)
+        }
     }
 
     fn context(&self, parameters: &QueryParameters) -> BindContext {
@@ -92,17 +106,26 @@ impl<B: Backend> Session<B> {
         BindContext {
             timestamp_micros: parameters.timestamp_micros.unwrap_or(now_micros),
             now_micros,
-            now_in_seconds: parameters.now_in_seconds.unwrap_or_else(|| now_micros.div_euclid(1_000_000)),
-            page_size: parameters.page_size.and_then(|size| u32::try_from(size).ok()).filter(|size| *size > 0),
+            now_in_seconds: parameters
+                .now_in_seconds
+                .unwrap_or_else(|| now_micros.div_euclid(1_000_000)),
+            page_size: parameters
+                .page_size
+                .and_then(|size| u32::try_from(size).ok())
+                .filter(|size| *size > 0),
             paging_state: parameters.paging_state.clone(),
             entropy: self.server.backend.entropy(),
             datacenters: self.server.backend.datacenters(),
             cluster: self.server.backend.cluster_facts(),
+            existing: None,
         }
     }
 
     fn keyspace_for(&self, parameters: &QueryParameters) -> Option<String> {
-        parameters.keyspace.clone().or_else(|| self.keyspace.borrow().clone())
+        parameters
+            .keyspace
+            .clone()
+            .or_else(|| self.keyspace.borrow().clone())
     }
 
     async fn query(
@@ -114,19 +137,45 @@ impl<B: Backend> Session<B> {
         let schema = self.server.backend.schema();
         let keyspace = self.keyspace_for(&parameters);
         let prepared = helenus_cql::prepare(query, &schema, keyspace.as_deref())?;
+        check_page_size(&parameters)?;
         let context = self.context(&parameters);
-        let plan = prepared.bind(&values(parameters.values), &context, &schema)?;
-        self.run(plan, query, keyspace, parameters.consistency, |metadata| metadata, version).await
+        let values = values(parameters.values);
+        let given = match &values {
+            BoundValues::Positional(values) => values.len(),
+            BoundValues::Named(values) => values.len(),
+        };
+        if given != prepared.variables().len() {
+            return Err(invalid("Invalid amount of bind variables"));
+        }
+        let context = self
+            .read_first(&prepared, &values, context, parameters.consistency)
+            .await?;
+        let plan = prepared.bind(&values, &context, &schema)?;
+        self.run(
+            plan,
+            query,
+            keyspace,
+            parameters.consistency,
+            |metadata| metadata,
+            version,
+        )
+        .await
     }
 
     fn prepare(&self, query: &str, keyspace: Option<String>) -> Outcome {
         let schema = self.server.backend.schema();
         let keyspace = keyspace.or_else(|| self.keyspace.borrow().clone());
-        let (id, statement) = self.server.statements.prepare(query, keyspace.as_deref(), &schema)?;
+        let (id, statement) =
+            self.server
+                .statements
+                .prepare(query, keyspace.as_deref(), &schema)?;
         let prepared = &statement.prepared;
         let columns = match prepared.result_columns() {
             Some(columns) => RowsMetadata::new(columns.iter().map(spec).collect()),
-            None => RowsMetadata { no_metadata: true, ..RowsMetadata::default() },
+            None => RowsMetadata {
+                no_metadata: true,
+                ..RowsMetadata::default()
+            },
         };
         let body = helenus_native::Prepared {
             id,
@@ -161,9 +210,14 @@ impl<B: Backend> Session<B> {
         let schema = self.server.backend.schema();
         let statement = self.known(id, &schema)?;
         let prepared = &statement.prepared;
+        check_page_size(&parameters)?;
         let context = self.context(&parameters);
         let skip_metadata = parameters.skip_metadata;
-        let plan = prepared.bind(&values(parameters.values), &context, &schema)?;
+        let values = values(parameters.values);
+        let context = self
+            .read_first(prepared, &values, context, parameters.consistency)
+            .await?;
+        let plan = prepared.bind(&values, &context, &schema)?;
         let current = metadata_id(prepared);
         let shape = move |mut metadata: RowsMetadata| {
             if let Some(known) = known_metadata
@@ -176,7 +230,50 @@ impl<B: Backend> Session<B> {
             metadata
         };
         let keyspace = statement.keyspace.clone();
-        self.run(plan, &statement.query, keyspace, parameters.consistency, shape, version).await
+        self.run(
+            plan,
+            &statement.query,
+            keyspace,
+            parameters.consistency,
+            shape,
+            version,
+        )
+        .await
+    }
+
+    /// Reads what a write depends on, at the write's own level as Cassandra does.
+    async fn read_first(
+        &self,
+        prepared: &Prepared,
+        values: &BoundValues,
+        mut context: BindContext,
+        level: ConsistencyLevel,
+    ) -> Result<BindContext, Refused> {
+        let commands = prepared.required_reads(values, &context)?;
+        if !commands.is_empty() {
+            context.existing = Some(Arc::new(self.existing(commands, level).await?));
+        }
+        Ok(context)
+    }
+
+    async fn existing(
+        &self,
+        commands: Vec<ReadCommand>,
+        level: ConsistencyLevel,
+    ) -> Result<Existing, Refused> {
+        check_read_level(level).map_err(|_| {
+            invalid(format!(
+                "Write operation require a read but consistency {level} is not supported on reads"
+            ))
+        })?;
+        let mut answers = Vec::with_capacity(commands.len());
+        for some in commands.chunks(PARALLEL_READS) {
+            let reads = some
+                .iter()
+                .map(|command| self.server.backend.read(command.clone(), level));
+            answers.extend(try_join_all(reads).await?);
+        }
+        Ok(Existing::new(&commands, answers))
     }
 
     async fn run(
@@ -198,22 +295,39 @@ impl<B: Backend> Session<B> {
                     if commands.is_empty() {
                         break;
                     }
-                    let reads = commands.into_iter().map(|command| backend.read(command, level));
+                    let reads = commands
+                        .into_iter()
+                        .map(|command| backend.read(command, level));
                     execution.feed(&try_join_all(reads).await?)?;
                 }
                 let rows = execution.finish()?;
-                Ok(Answered { response: rows_response(&rows, shape, version), warnings: rows.warnings })
+                Ok(Answered {
+                    response: rows_response(&rows, shape, version),
+                    warnings: rows.warnings,
+                })
             }
-            Plan::Rows(rows) => Ok(Answered { response: rows_response(&rows, shape, version), warnings: rows.warnings }),
-            Plan::Write { kind, mutations, warnings } => {
+            Plan::Rows(rows) => Ok(Answered {
+                response: rows_response(&rows, shape, version),
+                warnings: rows.warnings,
+            }),
+            Plan::Write {
+                kind,
+                mutations,
+                warnings,
+            } => {
                 check_write_level(level)?;
                 self.write(mutations, level, write_kind(kind)).await?;
-                Ok(Answered { warnings, ..ResultBody::Void.into() })
+                Ok(Answered {
+                    warnings,
+                    ..ResultBody::Void.into()
+                })
             }
-            Plan::Schema(_) => Ok(match backend.change_schema(query.to_owned(), keyspace).await? {
-                Some(change) => ResultBody::SchemaChange(change).into(),
-                None => ResultBody::Void.into(),
-            }),
+            Plan::Schema(_) => Ok(
+                match backend.change_schema(query.to_owned(), keyspace).await? {
+                    Some(change) => ResultBody::SchemaChange(change).into(),
+                    None => ResultBody::Void.into(),
+                },
+            ),
             Plan::Use(name) => {
                 *self.keyspace.borrow_mut() = Some(name.clone());
                 Ok(ResultBody::SetKeyspace(name).into())
@@ -225,7 +339,12 @@ impl<B: Backend> Session<B> {
         }
     }
 
-    async fn write(&self, mutations: Vec<Mutation>, level: ConsistencyLevel, kind: WriteKind) -> Result<(), Refused> {
+    async fn write(
+        &self,
+        mutations: Vec<Mutation>,
+        level: ConsistencyLevel,
+        kind: WriteKind,
+    ) -> Result<(), Refused> {
         if kind == WriteKind::Batch && mutations.len() > 1 {
             return Err(invalid(
                 "Logged batches over several partitions are not supported yet by this version of Helenus: \
@@ -248,22 +367,42 @@ impl<B: Backend> Session<B> {
         };
         let schema = self.server.backend.schema();
         let keyspace = self.keyspace_for(&batch.parameters);
-        let context = self.context(&batch.parameters);
+        let mut context = self.context(&batch.parameters);
         let mut statements = Vec::with_capacity(batch.statements.len());
         for (query, bound) in batch.statements {
             let prepared = match query {
-                BatchQuery::Text(text) => helenus_cql::prepare(&text, &schema, keyspace.as_deref())?,
+                BatchQuery::Text(text) => {
+                    helenus_cql::prepare(&text, &schema, keyspace.as_deref())?
+                }
                 BatchQuery::Prepared(id) => self.known(&id, &schema)?.prepared.clone(),
             };
-            statements.push((prepared, BoundValues::Positional(bound.into_iter().map(value).collect())));
+            statements.push((
+                prepared,
+                BoundValues::Positional(bound.into_iter().map(value).collect()),
+            ));
         }
-        let Plan::Write { kind, mutations, warnings } =
-            helenus_cql::bind_batch_message(kind, &statements, &context)?
+        let mut reads = Vec::new();
+        for (prepared, values) in &statements {
+            reads.extend(prepared.required_reads(values, &context)?);
+        }
+        if !reads.is_empty() {
+            context.existing = Some(Arc::new(self.existing(reads, level).await?));
+        }
+        let Plan::Write {
+            kind,
+            mutations,
+            warnings,
+        } = helenus_cql::bind_batch_message(kind, &statements, &context)?
         else {
-            return Err(invalid("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed."));
+            return Err(invalid(
+                "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
+            ));
         };
         self.write(mutations, level, write_kind(kind)).await?;
-        Ok(Answered { warnings, ..ResultBody::Void.into() })
+        Ok(Answered {
+            warnings,
+            ..ResultBody::Void.into()
+        })
     }
 }
 
@@ -281,20 +420,32 @@ fn metadata_id(prepared: &Prepared) -> Bytes {
     Bytes::copy_from_slice(&helenus_cql::result_metadata_id(columns))
 }
 
+fn check_page_size(parameters: &QueryParameters) -> Result<(), Refused> {
+    if parameters.page_size == Some(0) {
+        let message = "The page size cannot be 0".to_owned();
+        return Err(Refused::Response(ErrorResponse::Protocol { message }));
+    }
+    Ok(())
+}
+
 fn check_read_level(level: ConsistencyLevel) -> Result<(), Refused> {
     match level {
         ConsistencyLevel::Any => Err(invalid("ANY ConsistencyLevel is only supported for writes")),
-        ConsistencyLevel::EachQuorum => Err(invalid("EACH_QUORUM ConsistencyLevel is only supported for writes")),
-        ConsistencyLevel::Serial | ConsistencyLevel::LocalSerial => {
-            Err(invalid("Reads at SERIAL and LOCAL_SERIAL are not supported yet by this version of Helenus"))
-        }
+        ConsistencyLevel::EachQuorum => Err(invalid(
+            "EACH_QUORUM ConsistencyLevel is only supported for writes",
+        )),
+        ConsistencyLevel::Serial | ConsistencyLevel::LocalSerial => Err(invalid(
+            "Reads at SERIAL and LOCAL_SERIAL are not supported yet by this version of Helenus",
+        )),
         _ => Ok(()),
     }
 }
 
 fn check_write_level(level: ConsistencyLevel) -> Result<(), Refused> {
     if level.is_serial() {
-        return Err(invalid(format!("You must use conditional updates for serializable writes ({level} was given)")));
+        return Err(invalid(
+            "You must use conditional updates for serializable writes",
+        ));
     }
     Ok(())
 }
@@ -312,9 +463,12 @@ fn values(values: helenus_native::BoundValues) -> BoundValues {
         helenus_native::BoundValues::Positional(values) => {
             BoundValues::Positional(values.into_iter().map(value).collect())
         }
-        helenus_native::BoundValues::Named(named) => {
-            BoundValues::Named(named.into_iter().map(|(name, bound)| (name, value(bound))).collect())
-        }
+        helenus_native::BoundValues::Named(named) => BoundValues::Named(
+            named
+                .into_iter()
+                .map(|(name, bound)| (name, value(bound)))
+                .collect(),
+        ),
     }
 }
 

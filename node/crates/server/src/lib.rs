@@ -62,7 +62,10 @@ pub trait Backend: 'static {
         keyspace: Option<String>,
     ) -> LocalBoxFuture<'static, Result<Option<SchemaChange>, RequestError>>;
     /// Deletes everything in a table on every node.
-    fn truncate(&self, table: Arc<TableMetadata>) -> LocalBoxFuture<'static, Result<(), CoordinatorError>>;
+    fn truncate(
+        &self,
+        table: Arc<TableMetadata>,
+    ) -> LocalBoxFuture<'static, Result<(), CoordinatorError>>;
 }
 
 /// Why a request was refused.
@@ -91,7 +94,11 @@ struct Subscriber {
 impl<B: Backend> Server<B> {
     /// A server over this backend; prepared statements are shared with other shards.
     pub fn new(backend: Rc<B>, shared: Arc<SharedStatements>) -> Rc<Self> {
-        Rc::new(Self { backend, statements: Statements::new(shared), subscribers: RefCell::default() })
+        Rc::new(Self {
+            backend,
+            statements: Statements::new(shared),
+            subscribers: RefCell::default(),
+        })
     }
 
     /// Sends an event to the sessions that subscribed to its kind.

@@ -42,7 +42,12 @@ impl SharedStatements {
     }
 
     fn get(&self, id: &Bytes) -> Option<Text> {
-        self.texts.lock().unwrap_or_else(PoisonError::into_inner).by_id.get(id).cloned()
+        self.texts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .by_id
+            .get(id)
+            .cloned()
     }
 }
 
@@ -65,12 +70,22 @@ fn prepare(text: Text, schema: &Schema) -> Result<(bool, Arc<Statement>), CqlErr
     let parsed = helenus_cql::parse(&text.query)?;
     let qualified = helenus_cql::is_fully_qualified(&parsed.statement);
     let prepared = helenus_cql::prepare_parsed(parsed, schema, text.keyspace.as_deref())?;
-    Ok((qualified, Arc::new(Statement { query: text.query, keyspace: text.keyspace, prepared })))
+    Ok((
+        qualified,
+        Arc::new(Statement {
+            query: text.query,
+            keyspace: text.keyspace,
+            prepared,
+        }),
+    ))
 }
 
 impl Statements {
     pub(crate) fn new(shared: Arc<SharedStatements>) -> Self {
-        Self { shared, local: RefCell::default() }
+        Self {
+            shared,
+            local: RefCell::default(),
+        }
     }
 
     /// Prepares a statement; its id is Cassandra's.
@@ -80,7 +95,10 @@ impl Statements {
         keyspace: Option<&str>,
         schema: &Arc<Schema>,
     ) -> Result<(Bytes, Arc<Statement>), CqlError> {
-        let text = Text { query: query.to_owned(), keyspace: keyspace.map(str::to_owned) };
+        let text = Text {
+            query: query.to_owned(),
+            keyspace: keyspace.map(str::to_owned),
+        };
         let (qualified, statement) = prepare(text.clone(), schema)?;
         let id = helenus_cql::prepared_id(query, keyspace.filter(|_| !qualified));
         let id = Bytes::copy_from_slice(&id);

@@ -256,9 +256,9 @@ impl CqlType {
         }
         self.encode(&match self {
             Self::Ascii if !text.is_ascii() => {
-                return Err(ValueError::new(format!(
-                    "Invalid ASCII character in string literal: {text}"
-                )));
+                return Err(ValueError::new(
+                    "Invalid ASCII character in string literal: java.nio.charset.UnmappableCharacterException: Input length = 1",
+                ));
             }
             Self::Ascii | Self::Text => Value::Text(text.to_owned()),
             Self::BigInt => Value::BigInt(text.parse().map_err(|_| fail("Unable to make long"))?),
@@ -291,8 +291,10 @@ impl CqlType {
             Self::Timestamp => Value::Timestamp(calendar::parse_timestamp(text)?),
             Self::Duration => Value::Duration(text.parse::<Duration>()?),
             Self::Inet => Value::Inet(
-                text.parse()
-                    .map_err(|_| fail("Unable to make inet address"))?,
+                text.parse::<std::net::IpAddr>()
+                    .map_err(|_| fail("Unable to make inet address"))?
+                    // an IPv4 address written as IPv6 is an IPv4 address, as in Java
+                    .to_canonical(),
             ),
             Self::Uuid => Value::Uuid(parse_uuid(text).ok_or_else(|| fail("Unable to make UUID"))?),
             Self::TimeUuid => Value::TimeUuid(parse_timeuuid(text)?),
@@ -380,7 +382,11 @@ fn parse_varint(text: &str) -> Option<BigInt> {
 fn java_number(text: &str) -> Option<&str> {
     let text = text.trim();
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if matches!(unsigned, "NaN" | "Infinity") {
+    if unsigned == "NaN" {
+        // Java's NaN has no sign
+        return Some(unsigned);
+    }
+    if unsigned == "Infinity" {
         return Some(text);
     }
     let text = text.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(text);

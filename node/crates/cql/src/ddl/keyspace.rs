@@ -164,6 +164,9 @@ pub(super) fn create(
     context: &DdlContext<'_>,
 ) -> Result<Option<SchemaChange>, CqlError> {
     let options = options(properties)?;
+    let map = options
+        .replication
+        .ok_or_else(|| invalid!("Missing mandatory option 'replication'"))?;
     if is_local_system(name) || is_system(name) {
         return Err(invalid!("System keyspace '{name}' is not user-modifiable"));
     }
@@ -182,9 +185,6 @@ pub(super) fn create(
             message: format!("Cannot add existing keyspace \"{name}\""),
         });
     }
-    let map = options
-        .replication
-        .ok_or_else(|| invalid!("Missing mandatory option 'replication'"))?;
     let mut after = Keyspace::new(name, replication_of(name, map, context.datacenters, None)?);
     after.durable_writes = options.durable_writes.unwrap_or(true);
     Ok(Some(SchemaChange {

@@ -103,6 +103,16 @@ pub fn apply_ddl(
     statement: &Statement,
     context: &DdlContext<'_>,
 ) -> Result<Option<SchemaChange>, CqlError> {
+    let change = change_of(schema, statement, context)?;
+    // a change that changes nothing is none: no version, no event
+    Ok(change.filter(|change| change.before.as_deref() != change.after.as_ref()))
+}
+
+fn change_of(
+    schema: &Schema,
+    statement: &Statement,
+    context: &DdlContext<'_>,
+) -> Result<Option<SchemaChange>, CqlError> {
     match statement {
         Statement::CreateKeyspace {
             name,

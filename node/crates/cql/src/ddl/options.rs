@@ -2,6 +2,7 @@
 
 use crate::ast::{Properties, PropertyValue};
 use crate::error::CqlError;
+use bytes::Bytes;
 use helenus_schema::TableParams;
 use std::collections::BTreeMap;
 
@@ -153,23 +154,9 @@ fn apply(
     match name {
         "comment" => simple(name, value)?.clone_into(&mut params.comment),
         "bloom_filter_fp_chance" => {
-            params.bloom_filter_fp_chance = number(name, value)?;
-            if !(params.bloom_filter_fp_chance > 6.71e-5 && params.bloom_filter_fp_chance <= 1.0) {
-                return Err(config(format!(
-                    "bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got {:?})",
-                    params.bloom_filter_fp_chance
-                )));
-            }
+            params.bloom_filter_fp_chance = bloom_filter_fp_chance(name, value)?;
         }
-        "crc_check_chance" => {
-            params.crc_check_chance = number(name, value)?;
-            if !(0.0..=1.0).contains(&params.crc_check_chance) {
-                return Err(config(format!(
-                    "crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got {:?})",
-                    params.crc_check_chance
-                )));
-            }
-        }
+        "crc_check_chance" => params.crc_check_chance = crc_check_chance(name, value)?,
         "caching" => params.caching = caching(&map(name, value)?)?,
         "cdc" => params.cdc = boolean(name, value)?,
         "allow_auto_snapshot" => params.allow_auto_snapshot = boolean(name, value)?,
@@ -177,14 +164,7 @@ fn apply(
         "compaction" => params.compaction = compaction(map(name, value)?)?,
         "compression" => params.compression = compression(map(name, value)?)?,
         "default_time_to_live" => {
-            params.default_time_to_live_seconds = integer(name, value, 0)?;
-            let most = 630_720_000;
-            if params.default_time_to_live_seconds > most {
-                return Err(config(format!(
-                    "default_time_to_live must be less than or equal to {most} (got {})",
-                    params.default_time_to_live_seconds
-                )));
-            }
+            params.default_time_to_live_seconds = default_time_to_live(name, value)?;
         }
         "gc_grace_seconds" => params.gc_grace_seconds = integer(name, value, 0)?,
         "max_index_interval" => params.max_index_interval = integer(name, value, 1)?,
@@ -200,35 +180,71 @@ fn apply(
                 text.to_owned()
             };
         }
-        "read_repair" => {
-            let text = simple(name, value)?.to_ascii_uppercase();
-            if !matches!(text.as_str(), "BLOCKING" | "NONE") {
-                return Err(config(format!(
-                    "Invalid value {text} for option 'read_repair'"
-                )));
-            }
-            params.read_repair = text;
-        }
+        "read_repair" => params.read_repair = read_repair(name, value)?,
         "speculative_retry" => params.speculative_retry = retry_policy(name, simple(name, value)?)?,
         "additional_write_policy" => {
             params.additional_write_policy = retry_policy(name, simple(name, value)?)?;
         }
-        "extensions" => {
-            params.extensions = map(name, value)?
-                .into_iter()
-                .map(|(key, text)| {
-                    let bytes = helenus_types::CqlType::Blob
-                        .parse_plain(text.strip_prefix("0x").unwrap_or(&text))?;
-                    Ok((key, bytes))
-                })
-                .collect::<Result<_, CqlError>>()?;
-        }
+        "extensions" => params.extensions = extensions(map(name, value)?)?,
         "dclocal_read_repair_chance" | "read_repair_chance" => {
             warnings.push(format!("Ignoring obsolete property {name}"));
         }
         _ => return Err(CqlError::Syntax(format!("Unknown property '{name}'"))),
     }
     Ok(())
+}
+
+fn bloom_filter_fp_chance(name: &str, value: &PropertyValue) -> Result<f64, CqlError> {
+    let chance = number(name, value)?;
+    if chance > 6.71e-5 && chance <= 1.0 {
+        return Ok(chance);
+    }
+    Err(config(format!(
+        "bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got {chance:?})"
+    )))
+}
+
+fn crc_check_chance(name: &str, value: &PropertyValue) -> Result<f64, CqlError> {
+    let chance = number(name, value)?;
+    if (0.0..=1.0).contains(&chance) {
+        return Ok(chance);
+    }
+    Err(config(format!(
+        "crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got {chance:?})"
+    )))
+}
+
+fn default_time_to_live(name: &str, value: &PropertyValue) -> Result<i32, CqlError> {
+    let seconds = integer(name, value, 0)?;
+    let most = 630_720_000;
+    if seconds > most {
+        return Err(config(format!(
+            "default_time_to_live must be less than or equal to {most} (got {seconds})"
+        )));
+    }
+    Ok(seconds)
+}
+
+fn read_repair(name: &str, value: &PropertyValue) -> Result<String, CqlError> {
+    let text = simple(name, value)?.to_ascii_uppercase();
+    if !matches!(text.as_str(), "BLOCKING" | "NONE") {
+        return Err(config(format!(
+            "Invalid value {text} for option 'read_repair'"
+        )));
+    }
+    Ok(text)
+}
+
+/// Blobs by name, written in hexadecimal.
+fn extensions(given: BTreeMap<String, String>) -> Result<BTreeMap<String, Bytes>, CqlError> {
+    given
+        .into_iter()
+        .map(|(key, text)| {
+            let bytes = helenus_types::CqlType::Blob
+                .parse_plain(text.strip_prefix("0x").unwrap_or(&text))?;
+            Ok((key, bytes))
+        })
+        .collect()
 }
 
 fn caching(given: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, CqlError> {

@@ -4,9 +4,10 @@ use super::{
     ChangeKind, DdlContext, SchemaChange, change, check_modifiable, is_valid_name, keyspace_of,
     options,
 };
-use crate::analysis::{column_of, resolve_type};
-use crate::ast::{AlterTableAction, CreateTable, QualifiedName, RawType};
+use crate::analysis::column_of;
+use crate::ast::{AlterTableAction, CreateTable, Properties, QualifiedName, RawType};
 use crate::error::{CqlError, invalid};
+use crate::raw_type::resolve_type;
 use helenus_schema::{
     ColumnKind, DroppedColumn, Keyspace, Schema, TableBuilder, TableId, TableMetadata, TableParams,
 };
@@ -22,7 +23,6 @@ pub(super) fn create(schema: &Schema, create: &CreateTable, context: &DdlContext
     };
     let keyspace = keyspace_of(&name, context)?;
     check_modifiable(&keyspace)?;
-    let qualified = format!("{keyspace}.{}", create.name);
     let Some(before) = schema.keyspace(&keyspace) else {
         return Err(invalid!("Keyspace '{keyspace}' doesn't exist"));
     };
@@ -41,6 +41,7 @@ pub(super) fn create(schema: &Schema, create: &CreateTable, context: &DdlContext
         });
     }
     if !is_valid_name(&create.name) {
+        let qualified = format!("{keyspace}.{}", create.name);
         return Err(CqlError::Config(format!(
             "{qualified}: Table name must not be empty, more than 48 characters long, or contain non-alphanumeric-underscore characters (got \"{}\")",
             create.name
@@ -69,7 +70,11 @@ fn define(
     id: uuid::Uuid,
     warnings: &mut Vec<String>,
 ) -> Result<TableMetadata, CqlError> {
-    let qualified = format!("{keyspace}.{}", create.name);
+    // as the statement names it
+    let shown = create.keyspace.as_ref().map_or_else(
+        || create.name.clone(),
+        |keyspace| format!("{keyspace}.{}", create.name),
+    );
     if create.compact_storage {
         options::parse(&create.properties, &TableParams::default(), warnings)?;
         return Err(invalid!(
@@ -81,6 +86,49 @@ fn define(
             "Cannot mask columns because dynamic data masking is not enabled. You can enable it with the dynamic_data_masking_enabled property on cassandra.yaml"
         ));
     }
+    let (id, properties) = split_id(create, id)?;
+    let params = options::parse(&properties, &TableParams::default(), warnings)?;
+    let mut types = Vec::with_capacity(create.columns.len());
+    for (at, (name, raw, _)) in create.columns.iter().enumerate() {
+        if create.columns[..at]
+            .iter()
+            .any(|earlier| earlier.0 == *name)
+        {
+            return Err(invalid!(
+                "Duplicate column '{name}' declaration for table '{shown}'"
+            ));
+        }
+        types.push(resolve_type(raw, schema, Some(keyspace))?);
+    }
+    let (partition_key, clustering) = match &create.primary_keys[..] {
+        [] => {
+            return Err(invalid!(
+                "No PRIMARY KEY specifed for table '{shown}' (exactly one required)"
+            ));
+        }
+        [only] => only,
+        _ => {
+            return Err(invalid!(
+                "Multiple PRIMARY KEY specified for table '{shown}' (exactly one required)"
+            ));
+        }
+    };
+    check_order(create, clustering)?;
+    let mut builder = TableMetadata::builder(keyspace, &create.name, TableId(id));
+    builder.params = params;
+    for (kind, names) in [
+        (ColumnKind::PartitionKey, partition_key),
+        (ColumnKind::Clustering, clustering),
+    ] {
+        add_key_columns(create, &types, kind, names, &mut builder)?;
+    }
+    add_data_columns(create, &types, &mut builder)?;
+    Ok(builder.build())
+}
+
+/// The id that the statement itself gives, as `DESCRIBE WITH INTERNALS` writes it, or else `id`; and
+/// the properties besides.
+fn split_id(create: &CreateTable, id: uuid::Uuid) -> Result<(uuid::Uuid, Properties), CqlError> {
     let mut id_override = None;
     let mut properties = create.properties.clone();
     properties.retain(|(name, value)| {
@@ -98,65 +146,41 @@ fn define(
             .parse()
             .map_err(|_| CqlError::Config("Invalid table id".into()))?,
     };
-    let params = options::parse(&properties, &TableParams::default(), warnings)?;
-    let mut types = Vec::with_capacity(create.columns.len());
-    for (at, (name, raw, _)) in create.columns.iter().enumerate() {
-        if create.columns[..at]
+    Ok((id, properties))
+}
+
+fn add_key_columns(
+    create: &CreateTable,
+    types: &[CqlType],
+    kind: ColumnKind,
+    names: &[String],
+    builder: &mut TableBuilder,
+) -> Result<(), CqlError> {
+    for name in names {
+        let at = create
+            .columns
             .iter()
-            .any(|earlier| earlier.0 == *name)
-        {
+            .position(|column| column.0 == *name)
+            .ok_or_else(|| {
+                invalid!(
+                    "Unknown column '{name}' referenced in PRIMARY KEY for table '{}'",
+                    create.name
+                )
+            })?;
+        check_key_column(name, &types[at], create.columns[at].2)?;
+        if builder.columns.iter().any(|column| column.name == *name) {
             return Err(invalid!(
-                "Duplicate column '{name}' declaration for table '{qualified}'"
+                "Duplicate column '{name}' in PRIMARY KEY clause for table '{}'",
+                create.name
             ));
         }
-        types.push(resolve_type(raw, schema, Some(keyspace))?);
+        let descending = create
+            .clustering_order
+            .iter()
+            .any(|(column, descending)| column == name && *descending);
+        builder.push(name, kind, types[at].clone(), descending);
     }
-    let (partition_key, clustering) = match &create.primary_keys[..] {
-        [] => {
-            return Err(invalid!(
-                "No PRIMARY KEY specifed for table '{qualified}' (exactly one required)"
-            ));
-        }
-        [only] => only,
-        _ => {
-            return Err(invalid!(
-                "Multiple PRIMARY KEY specified for table '{qualified}' (exactly one required)"
-            ));
-        }
-    };
-    check_order(create, clustering)?;
-    let mut builder = TableMetadata::builder(keyspace, &create.name, TableId(id));
-    builder.params = params;
-    for (kind, names) in [
-        (ColumnKind::PartitionKey, partition_key),
-        (ColumnKind::Clustering, clustering),
-    ] {
-        for name in names {
-            let at = create
-                .columns
-                .iter()
-                .position(|column| column.0 == *name)
-                .ok_or_else(|| {
-                    invalid!(
-                        "Unknown column '{name}' referenced in PRIMARY KEY for table '{}'",
-                        create.name
-                    )
-                })?;
-            check_key_column(name, &types[at], create.columns[at].2)?;
-            if builder.columns.iter().any(|column| column.name == *name) {
-                return Err(invalid!(
-                    "Duplicate column '{name}' in PRIMARY KEY clause for table '{qualified}'"
-                ));
-            }
-            let descending = create
-                .clustering_order
-                .iter()
-                .any(|(column, descending)| column == name && *descending);
-            builder.push(name, kind, types[at].clone(), descending);
-        }
-    }
-    add_data_columns(create, &types, &mut builder)?;
-    Ok(builder.build())
+    Ok(())
 }
 
 fn add_data_columns(

@@ -1,9 +1,9 @@
 //! CREATE, ALTER and DROP TYPE.
 
 use super::{ChangeKind, DdlContext, SchemaChange, change, check_modifiable, keyspace_of};
-use crate::analysis::resolve_type;
 use crate::ast::{AlterTypeAction, QualifiedName, RawType};
 use crate::error::{CqlError, invalid};
+use crate::raw_type::resolve_type;
 use helenus_schema::{Keyspace, Schema, TableMetadata};
 use helenus_types::{CqlType, UserType};
 use std::sync::Arc;
@@ -96,6 +96,7 @@ pub(super) fn alter(
             Err(invalid!("Type {keyspace}.{} doesn't exist", name.name))
         };
     };
+    let qualified = format!("{keyspace}.{}", name.name);
     let mut user_type = UserType::clone(present);
     match action {
         AlterTypeAction::AlterType => {
@@ -111,8 +112,7 @@ pub(super) fn alter(
                     return Ok(None);
                 }
                 return Err(invalid!(
-                    "Cannot add field {field} to type {keyspace}.{}: a field with name {field} already exists",
-                    name.name
+                    "Cannot add field {field} to type {qualified}: a field with name {field} already exists"
                 ));
             }
             user_type
@@ -120,26 +120,41 @@ pub(super) fn alter(
                 .push((field.clone(), field_type(schema, &keyspace, field, raw)?));
         }
         AlterTypeAction::Rename { renames, if_exists } => {
-            for (from, to) in renames {
-                if user_type.fields.iter().any(|entry| entry.0 == *to) {
-                    return Err(invalid!(
-                        "Duplicate field name {to} in type {keyspace}.{}",
-                        name.name
-                    ));
-                }
-                match user_type.fields.iter_mut().find(|entry| entry.0 == *from) {
-                    Some(entry) => entry.0.clone_from(to),
-                    None if *if_exists => {}
-                    None => {
-                        return Err(invalid!(
-                            "Unkown field {from} in user type {keyspace}.{}",
-                            name.name
-                        ));
-                    }
-                }
+            rename_fields(&mut user_type, &qualified, renames, *if_exists)?;
+        }
+    }
+    Ok(Some(change(
+        before,
+        with_changed_type(before, user_type),
+        ChangeKind::Updated,
+        "TYPE",
+        &name.name,
+    )))
+}
+
+fn rename_fields(
+    user_type: &mut UserType,
+    qualified: &str,
+    renames: &[(String, String)],
+    if_exists: bool,
+) -> Result<(), CqlError> {
+    for (from, to) in renames {
+        if user_type.fields.iter().any(|entry| entry.0 == *to) {
+            return Err(invalid!("Duplicate field name {to} in type {qualified}"));
+        }
+        match user_type.fields.iter_mut().find(|entry| entry.0 == *from) {
+            Some(entry) => entry.0.clone_from(to),
+            None if if_exists => {}
+            None => {
+                return Err(invalid!("Unkown field {from} in user type {qualified}"));
             }
         }
     }
+    Ok(())
+}
+
+/// The keyspace with the type's new form, also inside the types and tables that use it.
+fn with_changed_type(before: &Keyspace, user_type: UserType) -> Keyspace {
     let mut after = Keyspace::clone(before);
     let changed = Arc::new(user_type);
     for other in after.types.values_mut() {
@@ -153,17 +168,13 @@ pub(super) fn alter(
             ..UserType::clone(other)
         });
     }
-    after.types.insert(name.name.clone(), Arc::clone(&changed));
+    after
+        .types
+        .insert(changed.name.clone(), Arc::clone(&changed));
     for table in after.tables.values_mut() {
         *table = Arc::new(with_type(table, &changed));
     }
-    Ok(Some(change(
-        before,
-        after,
-        ChangeKind::Updated,
-        "TYPE",
-        &name.name,
-    )))
+    after
 }
 
 fn with_type(table: &TableMetadata, changed: &Arc<UserType>) -> TableMetadata {

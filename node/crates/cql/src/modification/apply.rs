@@ -1,5 +1,6 @@
 //! Bound modifications as updates of partitions.
 
+use super::lists::{self, Place};
 use super::{Body, Change, Kind, Operation, PreparedModification};
 use crate::binding::{BoundValue, Evaluation};
 use crate::error::{CqlError, invalid};
@@ -214,9 +215,11 @@ fn write_rows(
     partition: &mut Partition,
 ) -> Result<(), CqlError> {
     let table = &modification.table;
+    let key = partition.key.clone();
+    let place = Place { table, key: &key };
     for operation in operations.iter().filter(|operation| operation.is_static) {
         apply(
-            table,
+            &place,
             operation,
             evaluation,
             stamp,
@@ -247,7 +250,7 @@ fn write_rows(
             row.liveness = LivenessInfo::new(stamp.timestamp, stamp.ttl, stamp.now);
         }
         for operation in operations.iter().filter(|operation| !operation.is_static) {
-            apply(table, operation, evaluation, stamp, &mut row)?;
+            apply(&place, operation, evaluation, stamp, &mut row)?;
         }
         if !row.is_empty() {
             partition.unfiltereds.push(Unfiltered::Row(row));
@@ -264,17 +267,27 @@ fn element(expr: &Expr, evaluation: &Evaluation<'_>, what: &str) -> Result<Bytes
     }
 }
 
+/// The path of a field's cell: its place in the type.
+fn field_path(index: i16) -> Bytes {
+    Bytes::copy_from_slice(&index.to_be_bytes())
+}
+
 fn apply(
-    table: &TableMetadata,
+    place: &Place<'_>,
     operation: &Operation,
     evaluation: &Evaluation<'_>,
     stamp: Stamp,
     row: &mut Row,
 ) -> Result<(), CqlError> {
-    let id = operation.column;
+    let (id, table) = (operation.column, place.table);
     let cell = |path: Option<Bytes>, value: Option<Bytes>| match value {
         Some(value) => Cell::live(stamp.timestamp, stamp.ttl, stamp.now, path, value),
         None => Cell::tombstone(stamp.timestamp, stamp.now, path),
+    };
+    let put = |row: &mut Row, path: Bytes, value: BoundValue| match value {
+        BoundValue::Unset => {}
+        BoundValue::Null => row.add_cell(table, id, cell(Some(path), None)),
+        BoundValue::Value(value) => row.add_cell(table, id, cell(Some(path), Some(value))),
     };
     match &operation.change {
         Change::Set(expr) => match expr.value(evaluation)? {
@@ -301,22 +314,16 @@ fn apply(
                 }
             }
         }
+        Change::RemoveValues(_) | Change::SetIndex(..) | Change::DeleteIndex(_) => {
+            for (path, value) in lists::changed(place, operation, row, evaluation)? {
+                row.add_cell(table, id, cell(Some(path), value));
+            }
+        }
         Change::Entry(key, value) => {
             let key = element(key, evaluation, "map key")?;
-            match value.value(evaluation)? {
-                BoundValue::Unset => {}
-                BoundValue::Null => row.add_cell(table, id, cell(Some(key), None)),
-                BoundValue::Value(value) => row.add_cell(table, id, cell(Some(key), Some(value))),
-            }
+            put(row, key, value.value(evaluation)?);
         }
-        Change::Field(index, value) => {
-            let path = Bytes::copy_from_slice(&index.to_be_bytes());
-            match value.value(evaluation)? {
-                BoundValue::Unset => {}
-                BoundValue::Null => row.add_cell(table, id, cell(Some(path), None)),
-                BoundValue::Value(value) => row.add_cell(table, id, cell(Some(path), Some(value))),
-            }
-        }
+        Change::Field(index, value) => put(row, field_path(*index), value.value(evaluation)?),
         Change::Delete if operation.cql_type.is_multi_cell() => {
             row.add_complex_deletion(table, id, stamp.deletion());
         }
@@ -329,11 +336,9 @@ fn apply(
             };
             row.add_cell(table, id, cell(Some(element(key, evaluation, what)?), None));
         }
-        Change::DeleteField(index) => row.add_cell(
-            table,
-            id,
-            cell(Some(Bytes::copy_from_slice(&index.to_be_bytes())), None),
-        ),
+        Change::DeleteField(index) => {
+            row.add_cell(table, id, cell(Some(field_path(*index)), None));
+        }
     }
     Ok(())
 }
@@ -461,13 +466,11 @@ fn prepend(
     Ok(())
 }
 
-fn insert_json(
-    table: &Arc<TableMetadata>,
+/// The columns that a JSON object names, with their values; one named twice is there twice.
+fn json_columns<'t>(
+    table: &'t TableMetadata,
     text: &Bytes,
-    default_unset: bool,
-    stamp: Stamp,
-    evaluation: &Evaluation<'_>,
-) -> Result<PartitionUpdate, CqlError> {
+) -> Result<Vec<(&'t Column, Option<Bytes>)>, CqlError> {
     let text = std::str::from_utf8(text).map_err(|_| invalid!("String didn't validate."))?;
     let bad = |reason: &dyn std::fmt::Display| {
         invalid!("Could not decode JSON string as a map: {reason}. (String was: {text})")
@@ -475,7 +478,7 @@ fn insert_json(
     let Json::Object(entries) = Json::parse(text).map_err(|error| bad(&error))? else {
         return Err(bad(&"it is no object"));
     };
-    let mut values: Vec<(&Column, Option<Bytes>)> = Vec::new();
+    let mut values = Vec::with_capacity(entries.len());
     for (key, value) in &entries {
         let name = helenus_types::json::column_name(key);
         let column = table
@@ -487,6 +490,17 @@ fn insert_json(
             .map_err(|error| invalid!("Error decoding JSON value for {name}: {error}"))?;
         values.push((column, decoded));
     }
+    Ok(values)
+}
+
+fn insert_json(
+    table: &Arc<TableMetadata>,
+    text: &Bytes,
+    default_unset: bool,
+    stamp: Stamp,
+    evaluation: &Evaluation<'_>,
+) -> Result<PartitionUpdate, CqlError> {
+    let values = json_columns(table, text)?;
     let find = |column: &Column| {
         values
             .iter()

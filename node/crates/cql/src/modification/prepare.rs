@@ -209,6 +209,11 @@ fn validate_where(restrictions: &Restrictions, word: &str) -> Result<(), CqlErro
             "The token function cannot be used in WHERE clauses for {word} statements"
         ));
     }
+    if restrictions.key_slices {
+        return Err(invalid!(
+            "Only EQ and IN relation are supported on the partition key (unless you use the token() function) for {word} statements"
+        ));
+    }
     if let Some(filter) = restrictions.filters.iter().find(|filter| {
         restrictions
             .table
@@ -276,40 +281,7 @@ fn assignment(
         }
         Assignment::Subtract(name, value) => subtract(analysis, target(table, name)?, value),
         Assignment::Element(name, key, value) => {
-            let column = target(table, name)?;
-            let shown = || format!("{name}[{}] = {}", text::term(key), text::term(value));
-            match &column.cql_type {
-                CqlType::Map {
-                    key: key_type,
-                    value: value_type,
-                    frozen: false,
-                } => {
-                    let key = analysis.term(
-                        key,
-                        &Receiver::new(format!("key({name})"), (**key_type).clone()),
-                    )?;
-                    let value = analysis.term(
-                        value,
-                        &Receiver::new(format!("value({name})"), (**value_type).clone()),
-                    )?;
-                    Ok(operation(column, Change::Entry(key, value)))
-                }
-                CqlType::List { frozen: false, .. } => Err(CqlError::unsupported(
-                    "setting a list element by its index (it needs a read before the write)",
-                )),
-                CqlType::Set { frozen: false, .. } => Err(invalid!(
-                    "Invalid operation ({}) for set column {name}",
-                    shown()
-                )),
-                CqlType::Map { .. } | CqlType::List { .. } | CqlType::Set { .. } => Err(invalid!(
-                    "Invalid operation ({}) for frozen collection column {name}",
-                    shown()
-                )),
-                _ => Err(invalid!(
-                    "Invalid operation ({}) for non collection column {name}",
-                    shown()
-                )),
-            }
+            set_element(analysis, target(table, name)?, key, value)
         }
         Assignment::Field(name, field, value) => {
             let column = target(table, name)?;
@@ -320,6 +292,61 @@ fn assignment(
             Ok(operation(column, Change::Field(index, value)))
         }
     }
+}
+
+/// `column[key] = value`.
+fn set_element(
+    analysis: &mut Analysis<'_>,
+    column: &Column,
+    key: &Term,
+    value: &Term,
+) -> Result<Operation, CqlError> {
+    let name = &column.name;
+    let shown = || format!("{name}[{}] = {}", text::term(key), text::term(value));
+    match &column.cql_type {
+        CqlType::Map {
+            key: key_type,
+            value: value_type,
+            frozen: false,
+        } => {
+            let key = analysis.term(
+                key,
+                &Receiver::new(format!("key({name})"), (**key_type).clone()),
+            )?;
+            let value = analysis.term(
+                value,
+                &Receiver::new(format!("value({name})"), (**value_type).clone()),
+            )?;
+            Ok(operation(column, Change::Entry(key, value)))
+        }
+        CqlType::List {
+            element,
+            frozen: false,
+        } => {
+            let index = list_index(analysis, name, key)?;
+            let value = analysis.term(
+                value,
+                &Receiver::new(format!("value({name})"), (**element).clone()),
+            )?;
+            Ok(operation(column, Change::SetIndex(index, value)))
+        }
+        CqlType::Set { frozen: false, .. } => Err(invalid!(
+            "Invalid operation ({}) for set column {name}",
+            shown()
+        )),
+        CqlType::Map { .. } | CqlType::List { .. } | CqlType::Set { .. } => Err(invalid!(
+            "Invalid operation ({}) for frozen collection column {name}",
+            shown()
+        )),
+        _ => Err(invalid!(
+            "Invalid operation ({}) for non collection column {name}",
+            shown()
+        )),
+    }
+}
+
+fn list_index(analysis: &mut Analysis<'_>, name: &str, index: &Term) -> Result<Expr, CqlError> {
+    analysis.term(index, &Receiver::new(format!("idx({name})"), CqlType::Int))
 }
 
 fn field_of(
@@ -401,17 +428,28 @@ fn subtract(
         },
         other => other.clone(),
     };
-    if matches!(wanted, CqlType::List { frozen: false, .. }) {
-        return Err(CqlError::unsupported(
-            "removing elements of a list by value (it needs a read before the write)",
-        ));
-    }
     let typed = Column {
         cql_type: wanted,
         ..column.clone()
     };
-    let value = grow(analysis, &typed, value, &shown)?;
-    Ok(operation(column, Change::Remove(value)))
+    let is_list = matches!(typed.cql_type, CqlType::List { .. });
+    let is_map = matches!(column.cql_type, CqlType::Map { frozen: false, .. });
+    let expr = grow(analysis, &typed, value, &shown).map_err(|error| {
+        if is_map {
+            invalid!(
+                "Value for a map substraction has to be a set, but was: '{}'",
+                text::term(value)
+            )
+        } else {
+            error
+        }
+    })?;
+    let change = if is_list {
+        Change::RemoveValues(expr)
+    } else {
+        Change::Remove(expr)
+    };
+    Ok(operation(column, change))
 }
 
 /// Resolves a DELETE.
@@ -488,9 +526,8 @@ fn deletion(
                     frozen: false,
                 } => (element, "value"),
                 CqlType::List { frozen: false, .. } => {
-                    return Err(CqlError::unsupported(
-                        "deleting a list element by its index (it needs a read before the write)",
-                    ));
+                    let index = list_index(analysis, name, key)?;
+                    return Ok(operation(column, Change::DeleteIndex(index)));
                 }
                 CqlType::Map { .. } | CqlType::Set { .. } | CqlType::List { .. } => {
                     return Err(invalid!(

@@ -265,52 +265,10 @@ impl Parser<'_> {
             return Ok(AlterTableAction::With(self.properties()?));
         }
         if self.eat_word("ADD") {
-            let if_not_exists = self.if_not_exists()?;
-            let mut masked = false;
-            let parenthesized = self.eat("(");
-            let columns = self.list(|parser| {
-                let column = (
-                    parser.name()?,
-                    parser.comparator_type()?,
-                    parser.eat_word("STATIC"),
-                );
-                masked |= parser.column_mask()?;
-                Ok(column)
-            })?;
-            if parenthesized {
-                self.expect(")")?;
-            }
-            return Ok(if masked {
-                AlterTableAction::Mask
-            } else {
-                AlterTableAction::Add {
-                    columns,
-                    if_not_exists,
-                }
-            });
+            return self.added_columns();
         }
         if self.eat_word("DROP") {
-            if self.eat_words(&["COMPACT", "STORAGE"]) {
-                return Ok(AlterTableAction::DropCompactStorage);
-            }
-            let if_exists = self.if_exists()?;
-            let columns = if self.eat("(") {
-                let columns = self.list(Self::name)?;
-                self.expect(")")?;
-                columns
-            } else {
-                self.list(Self::name)?
-            };
-            let mut timestamp = None;
-            if self.eat_words(&["USING", "TIMESTAMP"]) {
-                let text = self.integer()?;
-                timestamp = text.parse().ok();
-            }
-            return Ok(AlterTableAction::Drop {
-                columns,
-                if_exists,
-                timestamp,
-            });
+            return self.dropped_columns();
         }
         if self.eat_word("RENAME") {
             let if_exists = self.if_exists()?;
@@ -330,6 +288,56 @@ impl Parser<'_> {
             self.column_mask()?;
         }
         Ok(AlterTableAction::Mask)
+    }
+
+    fn added_columns(&mut self) -> Result<AlterTableAction> {
+        let if_not_exists = self.if_not_exists()?;
+        let mut masked = false;
+        let parenthesized = self.eat("(");
+        let columns = self.list(|parser| {
+            let column = (
+                parser.name()?,
+                parser.comparator_type()?,
+                parser.eat_word("STATIC"),
+            );
+            masked |= parser.column_mask()?;
+            Ok(column)
+        })?;
+        if parenthesized {
+            self.expect(")")?;
+        }
+        Ok(if masked {
+            AlterTableAction::Mask
+        } else {
+            AlterTableAction::Add {
+                columns,
+                if_not_exists,
+            }
+        })
+    }
+
+    fn dropped_columns(&mut self) -> Result<AlterTableAction> {
+        if self.eat_words(&["COMPACT", "STORAGE"]) {
+            return Ok(AlterTableAction::DropCompactStorage);
+        }
+        let if_exists = self.if_exists()?;
+        let columns = if self.eat("(") {
+            let columns = self.list(Self::name)?;
+            self.expect(")")?;
+            columns
+        } else {
+            self.list(Self::name)?
+        };
+        let mut timestamp = None;
+        if self.eat_words(&["USING", "TIMESTAMP"]) {
+            let text = self.integer()?;
+            timestamp = text.parse().ok();
+        }
+        Ok(AlterTableAction::Drop {
+            columns,
+            if_exists,
+            timestamp,
+        })
     }
 
     fn renames(&mut self) -> Result<Vec<(String, String)>> {

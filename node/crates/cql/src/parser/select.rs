@@ -17,18 +17,7 @@ impl Parser<'_> {
         };
         let json = self.is_word("JSON") && selects(self) && self.eat_word("JSON");
         let distinct = self.is_word("DISTINCT") && selects(self) && self.eat_word("DISTINCT");
-        let mut selectors = Vec::new();
-        if !self.eat("*") {
-            selectors = self.list(|parser| {
-                let term = parser.selector()?;
-                let alias = if parser.eat_word("AS") {
-                    Some(parser.name()?)
-                } else {
-                    None
-                };
-                Ok((term, alias))
-            })?;
-        }
+        let selectors = self.select_list()?;
         self.expect_word("FROM")?;
         let table = self.qualified_name()?;
         let relations = if self.eat_word("WHERE") {
@@ -41,22 +30,7 @@ impl Parser<'_> {
             self.expect_word("BY")?;
             group_by = self.list(Self::selector)?;
         }
-        let (mut order_by, mut ann) = (Vec::new(), false);
-        if self.eat_word("ORDER") {
-            self.expect_word("BY")?;
-            order_by = self.list(|parser| {
-                let column = parser.name()?;
-                if parser.eat_words(&["ANN", "OF"]) {
-                    ann = true;
-                    parser.term()?;
-                }
-                let descending = parser.eat_word("DESC");
-                if !descending {
-                    parser.eat_word("ASC");
-                }
-                Ok((column, descending))
-            })?;
-        }
+        let (order_by, ann) = self.order_by()?;
         let mut per_partition_limit = None;
         if self.eat_word("PER") {
             self.expect_word("PARTITION")?;
@@ -85,6 +59,43 @@ impl Parser<'_> {
             limit,
             allow_filtering,
         })))
+    }
+
+    /// What is selected, each with its alias; nothing for `*`.
+    fn select_list(&mut self) -> Result<Vec<(Term, Option<String>)>> {
+        if self.eat("*") {
+            return Ok(Vec::new());
+        }
+        self.list(|parser| {
+            let term = parser.selector()?;
+            let alias = if parser.eat_word("AS") {
+                Some(parser.name()?)
+            } else {
+                None
+            };
+            Ok((term, alias))
+        })
+    }
+
+    /// Columns with whether they descend, and whether nearest neighbours are asked for.
+    fn order_by(&mut self) -> Result<(Vec<(String, bool)>, bool)> {
+        let (mut order_by, mut ann) = (Vec::new(), false);
+        if self.eat_word("ORDER") {
+            self.expect_word("BY")?;
+            order_by = self.list(|parser| {
+                let column = parser.name()?;
+                if parser.eat_words(&["ANN", "OF"]) {
+                    ann = true;
+                    parser.term()?;
+                }
+                let descending = parser.eat_word("DESC");
+                if !descending {
+                    parser.eat_word("ASC");
+                }
+                Ok((column, descending))
+            })?;
+        }
+        Ok((order_by, ann))
     }
 
     pub(super) fn integer_or_marker(&mut self) -> Result<Term> {
@@ -135,6 +146,11 @@ impl Parser<'_> {
             return self.tuple_relation();
         }
         let column = self.name()?;
+        self.column_relation(column)
+    }
+
+    /// What follows the name of a column in WHERE.
+    fn column_relation(&mut self, column: String) -> Result<Relation> {
         if self.eat_word("IS") {
             self.expect_word("NOT")?;
             self.expect_word("NULL")?;

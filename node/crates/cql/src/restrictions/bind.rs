@@ -117,7 +117,8 @@ fn product(prefixes: &[Vec<Bytes>], next: &[Vec<Bytes>]) -> Result<Vec<Vec<Bytes
 }
 
 impl Restrictions {
-    /// The partition keys, without repetition, in the order of their tokens.
+    /// The partition keys, without repetition, in the order of their values (not of their tokens), as
+    /// Cassandra answers IN.
     pub(crate) fn keys(&self, evaluation: &Evaluation<'_>) -> Result<Vec<DecoratedKey>, CqlError> {
         let mut combinations = vec![Vec::new()];
         for (column, values) in self.table.partition_key().iter().zip(&self.partition) {
@@ -127,6 +128,16 @@ impl Restrictions {
             let bound = values.bind(evaluation, std::slice::from_ref(column))?;
             combinations = product(&combinations, &bound)?;
         }
+        let columns = self.table.partition_key();
+        combinations.sort_by(|a, b| {
+            let mut orders = a.iter().zip(b).zip(columns);
+            orders
+                .find_map(|((a, b), column)| {
+                    Some(column.cql_type.compare(a, b)).filter(|order| order.is_ne())
+                })
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        combinations.dedup();
         let mut keys = Vec::with_capacity(combinations.len());
         for combination in combinations {
             let key = composite::build(&combination).map_err(|_| {
@@ -144,8 +155,6 @@ impl Restrictions {
             }
             keys.push(DecoratedKey::new(key));
         }
-        keys.sort();
-        keys.dedup();
         Ok(keys)
     }
 
@@ -161,9 +170,20 @@ impl Restrictions {
             }
             let bind = |bound: &Option<Bound>| -> Result<Option<(Vec<Bytes>, bool)>, CqlError> {
                 let Some(bound) = bound else { return Ok(None) };
-                Ok(Some((bound.source.bind(evaluation, own)?, bound.inclusive)))
+                let values = bound.source.bind(evaluation, &own[..bound.count])?;
+                Ok(Some((values, bound.inclusive)))
             };
             let (lower, upper) = (bind(&restriction.lower)?, bind(&restriction.upper)?);
+            if lower
+                .iter()
+                .chain(&upper)
+                .any(|end| end.0.len() < own.len())
+                && is_mixed(own)
+            {
+                return Err(CqlError::unsupported(
+                    "slices of different numbers of clustering columns that are sorted in different directions",
+                ));
+            }
             let mut slices = Vec::new();
             for prefix in self.in_order(prefixes) {
                 slices.extend(slices_of(&prefix, own, lower.as_ref(), upper.as_ref()));
@@ -313,6 +333,13 @@ fn bound(kind: PrefixKind, prefix: &[Bytes], more: &[Bytes]) -> ClusteringBound 
 
 type BoundEnd = (Vec<Bytes>, bool);
 
+/// Whether columns are sorted in different directions.
+fn is_mixed(columns: &[Column]) -> bool {
+    columns
+        .windows(2)
+        .any(|pair| pair[0].reversed != pair[1].reversed)
+}
+
 /// The slices of rows that start with `prefix` and whose next columns lie between two bounds. With
 /// columns of mixed directions that is one slice per column: `(a, b) > (x, y)` is `a = x AND b > y`
 /// and `a > x`.
@@ -322,10 +349,7 @@ fn slices_of(
     lower: Option<&BoundEnd>,
     upper: Option<&BoundEnd>,
 ) -> Vec<Slice> {
-    let same_direction = columns
-        .windows(2)
-        .all(|pair| pair[0].reversed == pair[1].reversed);
-    if same_direction {
+    if !is_mixed(columns) {
         let reversed = columns.first().is_some_and(|column| column.reversed);
         let (start, end) = if reversed {
             (upper, lower)

@@ -135,9 +135,7 @@ impl StatsCollector {
     pub fn deletion(&mut self, deletion: DeletionTime) {
         if !deletion.is_live() {
             self.timestamp = self.timestamp.min(deletion.marked_for_delete_at);
-            self.deletion_time = self
-                .deletion_time
-                .min(deletion.local_deletion_time);
+            self.deletion_time = self.deletion_time.min(deletion.local_deletion_time);
         }
     }
 
@@ -149,9 +147,7 @@ impl StatsCollector {
         self.timestamp = self.timestamp.min(liveness.timestamp);
         if liveness.is_expiring() {
             self.ttl = self.ttl.min(liveness.ttl);
-            self.deletion_time = self
-                .deletion_time
-                .min(liveness.local_expiration_time);
+            self.deletion_time = self.deletion_time.min(liveness.local_expiration_time);
         }
     }
 
