@@ -268,7 +268,7 @@ fn element(expr: &Expr, evaluation: &Evaluation<'_>, what: &str) -> Result<Bytes
 }
 
 /// The path of a field's cell: its place in the type.
-fn field_path(index: i16) -> Bytes {
+fn field_path(index: u16) -> Bytes {
     Bytes::copy_from_slice(&index.to_be_bytes())
 }
 
