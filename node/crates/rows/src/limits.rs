@@ -18,10 +18,16 @@ pub struct LimitCounter {
     in_partition: u32,
     static_live: bool,
     first: bool,
-    /// Whether a partition with static values alone counts as a row.
-    counts_static: bool,
-    /// Whether earlier pages returned rows of the first partition, and so its static values.
-    resumed: bool,
+    counts_static: CountsStatic,
+}
+
+/// Whether a partition with static values alone counts as a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CountsStatic {
+    Always,
+    /// Not in the first partition: earlier pages returned its rows, and so its static values.
+    AfterFirst,
+    Never,
 }
 
 impl LimitCounter {
@@ -38,9 +44,15 @@ impl LimitCounter {
                 .any(|slice| slice.start.values.is_empty() && slice.end.values.is_empty()),
             ClusteringFilter::Names { .. } => false,
         };
+        let counts_static = if !whole || command.row_filter.is_about_rows(&command.table) {
+            CountsStatic::Never
+        } else if resumed {
+            CountsStatic::AfterFirst
+        } else {
+            CountsStatic::Always
+        };
         Self {
-            counts_static: whole && !command.row_filter.is_about_rows(&command.table),
-            resumed,
+            counts_static,
             ..Self::new(command.limits, command.now_in_seconds)
         }
     }
@@ -54,8 +66,7 @@ impl LimitCounter {
             in_partition: 0,
             static_live: false,
             first: true,
-            counts_static: true,
-            resumed: false,
+            counts_static: CountsStatic::Always,
         }
     }
 
@@ -66,9 +77,13 @@ impl LimitCounter {
         } else {
             0
         };
-        let resumed = self.first && self.resumed;
+        let counts = match self.counts_static {
+            CountsStatic::Always => true,
+            CountsStatic::AfterFirst => !self.first,
+            CountsStatic::Never => false,
+        };
         self.first = false;
-        self.static_live = self.counts_static && !resumed && static_row.is_live(self.now);
+        self.static_live = counts && static_row.is_live(self.now);
     }
 
     /// The next partition is not the one that earlier pages returned rows of.

@@ -70,8 +70,8 @@ pub fn encode_command(
     encode_column_filter(&command.columns, table, out);
     encode_row_filter(&command.row_filter, table, out)?;
     let first_key = match &command.kind {
-        ReadKind::Partition { key, .. } => Some(key),
-        ReadKind::Range(DataRange {
+        ReadKind::Partition { key, .. }
+        | ReadKind::Range(DataRange {
             start: PartitionPosition::Key { key, .. },
             ..
         }) => Some(key),

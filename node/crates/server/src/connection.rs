@@ -1,5 +1,6 @@
 //! One client connection: bytes in, requests side by side, answers out in batches.
 
+use crate::budget::{Budget, MAX_IN_FLIGHT};
 use crate::execute::Session;
 use crate::{Backend, Server, Subscriber};
 use bytes::BytesMut;
@@ -12,11 +13,11 @@ use std::rc::Rc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
-/// Requests of one connection that may run at once.
-pub const MAX_IN_FLIGHT: usize = 1024;
-const READ_BUFFER_BYTES: usize = 64 << 10;
+const READ_BUFFER_BYTES: usize = 16 << 10;
+/// Greatest length of a request, as Cassandra's `native_transport_max_frame_size`.
+const MAX_REQUEST_LENGTH: usize = 16 << 20;
 const WRITE_BATCH_BYTES: usize = 256 << 10;
 const EVENT_QUEUE_LENGTH: usize = 256;
 const CQL_VERSION: &str = "3.4.7";
@@ -38,12 +39,13 @@ pub async fn serve<B: Backend>(stream: TcpStream, server: Rc<Server<B>>) {
     }
     let (reader, writer) = stream.into_split();
     let (output, queue) = mpsc::channel(MAX_IN_FLIGHT * 2);
-    let writing = tokio::task::spawn_local(write_answers(writer, queue));
+    let budget = Budget::new();
+    let writing = tokio::task::spawn_local(write_answers(writer, queue, Rc::clone(&budget)));
     let connection = Connection {
         session: Rc::new(Session::new(Rc::clone(&server))),
         server,
         output,
-        permits: Rc::new(Semaphore::new(MAX_IN_FLIGHT)),
+        budget,
         version: None,
         event_version: Rc::new(RefCell::new(ProtocolVersion::V4)),
     };
@@ -58,14 +60,14 @@ struct Connection<B> {
     session: Rc<Session<B>>,
     server: Rc<Server<B>>,
     output: mpsc::Sender<Output>,
-    permits: Rc<Semaphore>,
+    budget: Rc<Budget>,
     version: Option<ProtocolVersion>,
     event_version: Rc<RefCell<ProtocolVersion>>,
 }
 
 impl<B: Backend> Connection<B> {
     async fn read_requests(mut self, mut reader: OwnedReadHalf) {
-        let mut decoder = Decoder::server();
+        let mut decoder = Decoder::server().with_length_limit(MAX_REQUEST_LENGTH);
         let mut buffer = BytesMut::with_capacity(READ_BUFFER_BYTES);
         loop {
             loop {
@@ -83,7 +85,7 @@ impl<B: Backend> Connection<B> {
                     }
                 }
             }
-            buffer.reserve(READ_BUFFER_BYTES / 4);
+            buffer.reserve(READ_BUFFER_BYTES);
             match reader.read_buf(&mut buffer).await {
                 Ok(0) => return,
                 Ok(_) => {}
@@ -109,6 +111,7 @@ impl<B: Backend> Connection<B> {
                 if error.fatal {
                     Output::LastEnvelope(answer)
                 } else {
+                    self.budget.answered(answer.length());
                     Output::Answer(answer)
                 }
             }
@@ -164,17 +167,14 @@ impl<B: Backend> Connection<B> {
                 )
                 .await
             }
-            _ => self.run(message).await,
+            _ => self.run(message, envelope.length()).await,
         }
     }
 
     async fn answer(&self, version: ProtocolVersion, stream: i16, response: Response) -> bool {
-        self.output
-            .send(Output::Answer(
-                ResponseMessage::new(version, stream, response).encode(),
-            ))
-            .await
-            .is_ok()
+        let answer = ResponseMessage::new(version, stream, response).encode();
+        self.budget.answered(answer.length());
+        self.output.send(Output::Answer(answer)).await.is_ok()
     }
 
     async fn start(
@@ -237,86 +237,83 @@ impl<B: Backend> Connection<B> {
             .borrow_mut()
             .push(Subscriber { events, queue });
         let output = self.output.downgrade();
+        let budget = Rc::clone(&self.budget);
         tokio::task::spawn_local(async move {
             while let Some(event) = incoming.recv().await {
                 let Some(output) = output.upgrade() else {
                     return;
                 };
-                if output
-                    .send(Output::Answer(
-                        ResponseMessage::event(version, event).encode(),
-                    ))
-                    .await
-                    .is_err()
-                {
+                let envelope = ResponseMessage::event(version, event).encode();
+                budget.answered(envelope.length());
+                if output.send(Output::Answer(envelope)).await.is_err() {
                     return;
                 }
             }
         });
     }
 
-    async fn run(&self, message: RequestMessage) -> bool {
-        let Ok(permit) = Rc::clone(&self.permits).acquire_owned_local().await else {
+    async fn run(&self, message: RequestMessage, length: usize) -> bool {
+        let Some(admission) = self.budget.admit(length).await else {
             return false;
         };
         let (session, output) = (Rc::clone(&self.session), self.output.clone());
+        let budget = Rc::clone(&self.budget);
         tokio::task::spawn_local(async move {
             let answer = session.handle(message).await.encode();
-            drop(permit);
+            budget.answered(answer.length());
             // the client may be gone
             drop(output.send(Output::Answer(answer)).await);
+            // only now: an answer that finds the queue full still counts as a running request
+            drop(admission);
         });
         true
     }
 }
 
-/// A permit that is given back when dropped; tokio's owned permits want an `Arc`.
-struct Permit(Rc<Semaphore>);
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.0.add_permits(1);
+async fn write_answers(writer: OwnedWriteHalf, queue: mpsc::Receiver<Output>, budget: Rc<Budget>) {
+    if let Err(error) = write_all_answers(writer, queue, &budget).await {
+        tracing::debug!(%error, "client connection broke");
     }
+    budget.close();
 }
 
-trait AcquireOwned {
-    async fn acquire_owned_local(self) -> Result<Permit, tokio::sync::AcquireError>;
-}
-
-impl AcquireOwned for Rc<Semaphore> {
-    async fn acquire_owned_local(self) -> Result<Permit, tokio::sync::AcquireError> {
-        self.acquire().await?.forget();
-        Ok(Permit(self))
-    }
-}
-
-async fn write_answers(mut writer: OwnedWriteHalf, mut queue: mpsc::Receiver<Output>) {
+async fn write_all_answers(
+    mut writer: OwnedWriteHalf,
+    mut queue: mpsc::Receiver<Output>,
+    budget: &Budget,
+) -> std::io::Result<()> {
     let mut encoder = Encoder::new();
     let mut bytes = BytesMut::new();
     while let Some(first) = queue.recv().await {
-        let mut ends = encode(first, &mut encoder, &mut bytes);
+        let mut answers = 0;
+        let mut ends = encode(first, &mut encoder, &mut bytes, &mut answers);
         while !ends && bytes.len() < WRITE_BATCH_BYTES {
             match queue.try_recv() {
-                Ok(next) => ends = encode(next, &mut encoder, &mut bytes),
+                Ok(next) => ends = encode(next, &mut encoder, &mut bytes, &mut answers),
                 Err(_) => break,
             }
         }
         encoder.flush(&mut bytes);
-        if let Err(error) = writer.write_all(&bytes).await {
-            tracing::debug!(%error, "client connection broke");
-            return;
-        }
+        writer.write_all(&bytes).await?;
+        budget.sent(answers);
         bytes.clear();
         if ends {
-            return;
+            break;
         }
     }
+    Ok(())
 }
 
-/// Says whether the connection ends with it.
-fn encode(output: Output, encoder: &mut Encoder, bytes: &mut BytesMut) -> bool {
+/// Says whether the connection ends with it; adds the bytes of answers to requests to `answers`.
+fn encode(
+    output: Output,
+    encoder: &mut Encoder,
+    bytes: &mut BytesMut,
+    answers: &mut usize,
+) -> bool {
     match output {
         Output::Answer(envelope) => {
+            *answers += envelope.length();
             encoder.encode(&envelope, bytes);
             false
         }

@@ -8,12 +8,14 @@
 //! V2: nothing a client sends ends or blocks another client's session.
 //! V3: a prepared statement is looked up again whenever the schema has changed since.
 
+mod budget;
 mod connection;
 mod errors;
 mod execute;
 mod prepared;
 
-pub use connection::{MAX_IN_FLIGHT, serve};
+pub use budget::MAX_IN_FLIGHT;
+pub use connection::serve;
 pub use prepared::SharedStatements;
 
 use futures::future::LocalBoxFuture;
