@@ -4,7 +4,7 @@ use crate::RequestError;
 use helenus_coordinator::{CoordinatorError, FailureReason, WriteKind};
 use helenus_cql::CqlError;
 use helenus_native::{ErrorResponse, FailureReasons, WriteType};
-use helenus_types::Endpoint;
+use helenus_types::{ConsistencyLevel, Endpoint};
 
 pub(crate) fn response(error: &RequestError) -> ErrorResponse {
     match error {
@@ -42,6 +42,20 @@ pub(crate) fn cql(error: &CqlError) -> ErrorResponse {
     }
 }
 
+fn unavailable(
+    message: String,
+    consistency: ConsistencyLevel,
+    required: usize,
+    alive: usize,
+) -> ErrorResponse {
+    ErrorResponse::Unavailable {
+        message,
+        consistency,
+        required: count(required),
+        alive: count(alive),
+    }
+}
+
 fn count(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
@@ -71,12 +85,7 @@ fn coordinator(error: &CoordinatorError) -> ErrorResponse {
             level,
             required,
             alive,
-        } => ErrorResponse::Unavailable {
-            message,
-            consistency: *level,
-            required: count(*required),
-            alive: count(*alive),
-        },
+        } => unavailable(message, *level, *required, *alive),
         CoordinatorError::WriteTimeout {
             level,
             received,
