@@ -2,7 +2,7 @@
 //!
 //! - Cassandra's `sstabledump` prints the same rows from our files as from its own, and `sstablemetadata` the same figures;
 //! - `sstableverify` finds nothing wrong with our files, and a Cassandra started on them reads the same rows;
-//! - our node started on Cassandra's files, `da`, `oa` and `nb`, reads the same rows.
+//! - our node started on Cassandra's files, `da`, `nb` and `oa`, reads the same rows, and with more shards writes them anew.
 //!
 //! Seconds taken from a node's clock (deletion times, expiry) may differ by a few minutes, and so may the time UUIDs that name
 //! the cells of a list; everything else is equal.
@@ -15,8 +15,13 @@ use helenus_e2e::oracle::{
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 const KEYSPACE: &str = "files";
+
+/// Statements and the rows that they returned, as bytes.
+type Answers = Vec<(String, Vec<Vec<Option<Vec<u8>>>>)>;
+
 /// How far apart the clocks of two runs may be read.
 const SECONDS: i64 = 600;
 
@@ -127,7 +132,7 @@ fn make_schema(ip: &str) -> Result<Connection> {
 }
 
 /// Every answer as rows of bytes.
-fn rows(ip: &str) -> Result<Vec<(String, Vec<Vec<Option<Vec<u8>>>>)>> {
+fn rows(ip: &str) -> Result<Answers> {
     let mut connection = Connection::open(ip, 4)?;
     connection.run(&format!("USE {KEYSPACE}"))?;
     let mut all = Vec::new();
@@ -140,11 +145,7 @@ fn rows(ip: &str) -> Result<Vec<(String, Vec<Vec<Option<Vec<u8>>>>)>> {
     Ok(all)
 }
 
-fn check_rows(
-    ip: &str,
-    expected: &[(String, Vec<Vec<Option<Vec<u8>>>>)],
-    what: &str,
-) -> Result<()> {
+fn check_rows(ip: &str, expected: &Answers, what: &str) -> Result<()> {
     for ((read, expected), (_, found)) in expected.iter().zip(rows(ip)?) {
         ensure!(
             *expected == found,
@@ -325,10 +326,7 @@ fn theirs(compatibility: Compatibility, bti: bool) -> CassandraOptions {
 }
 
 /// Fills a Cassandra and stops it with everything flushed.
-fn filled(
-    ip: &str,
-    options: &CassandraOptions,
-) -> Result<(Cassandra, Vec<(String, Vec<Vec<Option<Vec<u8>>>>)>)> {
+fn filled(ip: &str, options: &CassandraOptions) -> Result<(Cassandra, Answers)> {
     let mut cassandra = Cassandra::start(ip, options)?;
     fill(cassandra.ip()).with_context(|| format!("fill Cassandra on {ip}"))?;
     let expected = rows(cassandra.ip())?;
@@ -358,7 +356,7 @@ fn compare_dumps(helenus: &Helenus, cassandra: &Cassandra) -> Result<()> {
 fn read_by_us(
     helenus: &mut Helenus,
     cassandra: &Cassandra,
-    expected: &[(String, Vec<Vec<Option<Vec<u8>>>>)],
+    expected: &Answers,
     what: &str,
 ) -> Result<()> {
     helenus.stop()?;
@@ -409,6 +407,7 @@ fn sstables_are_cassandras_both_ways() -> Result<()> {
     fs::remove_dir_all(&kept)?;
     read_by_us(&mut helenus, &cassandra, &expected, "Cassandra's da files")?;
     drop(cassandra);
+    let mut last = expected;
     for (compatibility, name) in [
         (Compatibility::Cassandra4, "nb"),
         (Compatibility::None, "oa"),
@@ -421,7 +420,45 @@ fn sstables_are_cassandras_both_ways() -> Result<()> {
             data.display()
         );
         read_by_us(&mut helenus, &big, &expected, name)?;
+        last = expected;
     }
+    split(&mut helenus, &last)?;
     helenus.stop()?;
     helenus.check_log(&[])
+}
+
+/// With two shards a file of keys of both is written anew by each, as `da`; the last of them removes it.
+fn split(helenus: &mut Helenus, expected: &Answers) -> Result<()> {
+    helenus.stop()?;
+    let home = helenus
+        .data_directory()
+        .parent()
+        .context("the node's folder")?
+        .to_owned();
+    let path = home.join("conf/cassandra.yaml");
+    let text = fs::read_to_string(&path)?;
+    ensure!(text.contains("shards: 1"), "the settings: {text}");
+    fs::write(&path, text.replace("shards: 1", "shards: 2"))?;
+    helenus.run()?;
+    let folder = table_folder(&helenus.data_directory(), "scalars")?;
+    let begin = Instant::now();
+    loop {
+        check_rows(helenus.ip(), expected, "while files are split")?;
+        let names: Vec<String> = sstable_files(&folder)?
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        let data = names.iter().filter(|name| name.ends_with("-Data.db"));
+        let (new, old): (Vec<&String>, Vec<&String>) = data.partition(|name| name.contains("/da-"));
+        if old.is_empty() && new.len() == 2 {
+            let left = names.iter().find(|name| name.contains("/helenus-"));
+            ensure!(left.is_none(), "{left:?} was left");
+            return Ok(());
+        }
+        ensure!(
+            begin.elapsed() < Duration::from_secs(20),
+            "{old:?} is still there beside {new:?}"
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }

@@ -154,7 +154,8 @@ impl Engine {
                     Err(error) => self.skip_update(&old.segment, update.position, &error)?,
                 }
             }
-            if reader.torn_bytes > 0 {
+            // segments are read again for tables learned later: once is enough to say
+            if reader.torn_bytes > 0 && self.replayed.is_empty() {
                 let (path, bytes) = (old.segment.path.display(), reader.torn_bytes);
                 tracing::warn!(%path, bytes, "the end of a commit log segment was cut off by a crash");
             }
