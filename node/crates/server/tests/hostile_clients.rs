@@ -1,6 +1,8 @@
 //! Clients that break the protocol, send too much or never read: the server neither panics nor keeps
 //! more than its bounds of them, and others are served meanwhile (V1, V2, B1).
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 mod support;
 
 use helenus_native::{ErrorResponse, ProtocolVersion, Response};
