@@ -8,6 +8,7 @@ use futures::TryStreamExt;
 use helenus_e2e::oracle::{Helenus, HelenusOptions};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::statement::prepared::PreparedStatement;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ const SESSIONS: usize = 4;
 const ROUNDS: usize = 12;
 const TABLE: &str = "CREATE TABLE durability.rows (p int, c int, seq bigint, v blob, PRIMARY KEY (p, c)) \
     WITH compaction = {'class': 'SizeTieredCompactionStrategy', 'min_threshold': '2'}";
+
+const INSERT: &str = "INSERT INTO durability.rows (p, c, seq, v) VALUES (?, ?, ?, ?)";
 
 /// Log lines that these faults are meant to cause.
 const TORN: &str = "the end of a commit log segment was cut off by a crash";
@@ -84,6 +87,74 @@ async fn prepare_schema(session: &Session) -> Result<()> {
     Ok(())
 }
 
+/// One client's statements.
+struct Writer {
+    session: Arc<Session>,
+    insert: PreparedStatement,
+    update: PreparedStatement,
+    delete: PreparedStatement,
+    clear: PreparedStatement,
+}
+
+impl Writer {
+    async fn new(session: Arc<Session>) -> Result<Self> {
+        Ok(Self {
+            insert: session.prepare(INSERT).await?,
+            update: session
+                .prepare("UPDATE durability.rows SET seq = ?, v = ? WHERE p = ? AND c = ?")
+                .await?,
+            delete: session
+                .prepare("DELETE FROM durability.rows WHERE p = ? AND c = ?")
+                .await?,
+            clear: session
+                .prepare("DELETE FROM durability.rows WHERE p = ?")
+                .await?,
+            session,
+        })
+    }
+
+    /// Sends one write at random; the row's state after it, and whether a whole partition was meant.
+    async fn write(
+        &self,
+        (p, c): (i32, i32),
+        seq: i64,
+        random: &mut Random,
+    ) -> Result<(State, bool, bool)> {
+        let large = random.below(20) == 0;
+        let size = usize::try_from(random.below(if large { 100_000 } else { 2_000 }))?;
+        let session = &self.session;
+        let state = Some((seq, size));
+        Ok(match random.below(40) {
+            0 => (
+                None,
+                true,
+                session.execute_unpaged(&self.clear, (p,)).await.is_ok(),
+            ),
+            1..=4 => (
+                None,
+                false,
+                session.execute_unpaged(&self.delete, (p, c)).await.is_ok(),
+            ),
+            5..=15 => {
+                let values = (seq, value(seq, size), p, c);
+                (
+                    state,
+                    false,
+                    session.execute_unpaged(&self.update, values).await.is_ok(),
+                )
+            }
+            _ => {
+                let values = (p, c, seq, value(seq, size));
+                (
+                    state,
+                    false,
+                    session.execute_unpaged(&self.insert, values).await.is_ok(),
+                )
+            }
+        })
+    }
+}
+
 /// One client: writes until told to stop, or until the node is gone.
 async fn work(
     session: Arc<Session>,
@@ -94,59 +165,22 @@ async fn work(
     stop: Arc<AtomicBool>,
 ) -> Result<(Model, i64, usize)> {
     let mut random = Random(seed ^ (u64::from(worker.unsigned_abs()) + 1) << 20 | 1);
-    let insert = session
-        .prepare("INSERT INTO durability.rows (p, c, seq, v) VALUES (?, ?, ?, ?)")
-        .await?;
-    let update = session
-        .prepare("UPDATE durability.rows SET seq = ?, v = ? WHERE p = ? AND c = ?")
-        .await?;
-    let delete = session
-        .prepare("DELETE FROM durability.rows WHERE p = ? AND c = ?")
-        .await?;
-    let clear = session
-        .prepare("DELETE FROM durability.rows WHERE p = ?")
-        .await?;
+    let writer = Writer::new(session).await?;
     let (mut done, mut failures) = (0, 0);
     while !stop.load(Ordering::Relaxed) && failures < 3 {
         seq += 1;
-        let number = i32::try_from(random.below(6))?;
-        let (p, c) = (worker * 10 + number, i32::try_from(random.below(40))?);
-        let size = usize::try_from(if random.below(20) == 0 {
-            random.below(100_000)
+        let p = worker * 10 + i32::try_from(random.below(6))?;
+        let key = (p, i32::try_from(random.below(40))?);
+        let (state, whole, acknowledged) = writer.write(key, seq, &mut random).await?;
+        let keys: Vec<(i32, i32)> = if whole {
+            let known = model.range((p, i32::MIN)..=(p, i32::MAX));
+            known.map(|(key, _)| *key).collect()
         } else {
-            random.below(2_000)
-        })?;
-        let (state, keys, sent): (State, Vec<(i32, i32)>, _) = match random.below(40) {
-            0 => {
-                let keys = model
-                    .range((p, i32::MIN)..=(p, i32::MAX))
-                    .map(|(key, _)| *key)
-                    .collect();
-                (None, keys, session.execute_unpaged(&clear, (p,)).await)
-            }
-            1..=4 => (
-                None,
-                vec![(p, c)],
-                session.execute_unpaged(&delete, (p, c)).await,
-            ),
-            5..=15 => (
-                Some((seq, size)),
-                vec![(p, c)],
-                session
-                    .execute_unpaged(&update, (seq, value(seq, size), p, c))
-                    .await,
-            ),
-            _ => (
-                Some((seq, size)),
-                vec![(p, c)],
-                session
-                    .execute_unpaged(&insert, (p, c, seq, value(seq, size)))
-                    .await,
-            ),
+            vec![key]
         };
         for key in keys {
             let known = model.entry(key).or_default();
-            if sent.is_ok() {
+            if acknowledged {
                 *known = Known {
                     acknowledged: state,
                     maybe: Vec::new(),
@@ -155,7 +189,7 @@ async fn work(
                 known.maybe.push(state);
             }
         }
-        if sent.is_ok() {
+        if acknowledged {
             (done, failures) = (done + 1, 0);
         } else {
             failures += 1;
@@ -418,9 +452,7 @@ async fn insert_until(
     deadline: Duration,
     done: impl Fn(&Result<(), String>, i64) -> bool,
 ) -> Result<Vec<(i64, Result<(), String>)>> {
-    let insert = session
-        .prepare("INSERT INTO durability.rows (p, c, seq, v) VALUES (?, ?, ?, ?)")
-        .await?;
+    let insert = session.prepare(INSERT).await?;
     let (begin, mut all, mut seq) = (Instant::now(), Vec::new(), from);
     while begin.elapsed() < deadline {
         let key = (i32::try_from(seq % 7)?, i32::try_from(seq)?);
@@ -609,29 +641,7 @@ fn damaged_files_are_named_and_set_aside() -> Result<()> {
             .any(|line| line.contains("ERROR") && line.contains(&file)),
         "the log does not name {file}"
     );
-
-    let statistics = files_of(&node, "-Statistics.db")?;
-    flip(&statistics[0], 40)?;
-    node.run().context("start with a damaged SSTable")?;
-    ensure!(
-        files_of(&node, "-Data.db")?.is_empty(),
-        "the damaged SSTable is still in its place"
-    );
-    let aside = statistics[0]
-        .parent()
-        .context("a folder")?
-        .join("quarantine");
-    ensure!(
-        aside.join(data[0].file_name().context("a name")?).exists(),
-        "it is not in {}",
-        aside.display()
-    );
-    let (status, metrics) =
-        helenus_e2e::oracle::helenus::http_get(&format!("{}:9180", node.ip()), "/metrics")?;
-    let counted = metrics.lines().any(|line| {
-        line.starts_with("helenus_storage_sstables_quarantined") && line.ends_with(" 1")
-    });
-    ensure!(status == 200 && counted, "the metric does not count it");
+    damaged_at_the_start(&mut node, &data[0])?;
     runtime.block_on(async {
         let session = connect(node.ip()).await?;
         insert_until(&session, 100, Duration::from_secs(20), |_, count| {
@@ -646,4 +656,31 @@ fn damaged_files_are_named_and_set_aside() -> Result<()> {
         "a read met a damaged SSTable",
         "damaged at byte",
     ])
+}
+
+/// The node starts, with the SSTable out of the way and counted.
+fn damaged_at_the_start(node: &mut Helenus, data: &Path) -> Result<()> {
+    let statistics = files_of(node, "-Statistics.db")?;
+    flip(&statistics[0], 40)?;
+    node.run().context("start with a damaged SSTable")?;
+    ensure!(
+        files_of(node, "-Data.db")?.is_empty(),
+        "the damaged SSTable is still in its place"
+    );
+    let aside = statistics[0]
+        .parent()
+        .context("a folder")?
+        .join("quarantine");
+    ensure!(
+        aside.join(data.file_name().context("a name")?).exists(),
+        "it is not in {}",
+        aside.display()
+    );
+    let (status, metrics) =
+        helenus_e2e::oracle::helenus::http_get(&format!("{}:9180", node.ip()), "/metrics")?;
+    let counted = metrics.lines().any(|line| {
+        line.starts_with("helenus_storage_sstables_quarantined") && line.ends_with(" 1")
+    });
+    ensure!(status == 200 && counted, "the metric does not count it");
+    Ok(())
 }

@@ -26,7 +26,9 @@ impl RealClock {
     /// A clock whose monotonic time starts now.
     #[expect(clippy::disallowed_methods, reason = "the real edge of time")]
     pub fn new() -> Self {
-        Self { start: std::time::Instant::now() }
+        Self {
+            start: std::time::Instant::now(),
+        }
     }
 }
 
@@ -70,7 +72,8 @@ impl SimulatedClock {
     pub fn advance(&self, by: Duration) {
         let micros = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
         self.monotonic_micros.fetch_add(micros, Ordering::SeqCst);
-        self.wall_micros.fetch_add(i64::try_from(micros).unwrap_or(i64::MAX), Ordering::SeqCst);
+        self.wall_micros
+            .fetch_add(i64::try_from(micros).unwrap_or(i64::MAX), Ordering::SeqCst);
     }
 }
 

@@ -12,7 +12,8 @@ pub trait Entropy: Send + Sync {
     /// A random (version 4) UUID.
     fn uuid_v4(&self) -> Uuid {
         let (high, low) = (self.next_u64(), self.next_u64());
-        uuid::Builder::from_random_bytes(((u128::from(high) << 64) | u128::from(low)).to_be_bytes()).into_uuid()
+        uuid::Builder::from_random_bytes(((u128::from(high) << 64) | u128::from(low)).to_be_bytes())
+            .into_uuid()
     }
 
     /// A number below `bound` (0 when `bound` is 0).
@@ -45,14 +46,20 @@ pub struct SeededEntropy {
 impl SeededEntropy {
     /// The sequence of this seed.
     pub fn new(seed: u64) -> Self {
-        Self { state: AtomicU64::new(seed), order: Mutex::new(()) }
+        Self {
+            state: AtomicU64::new(seed),
+            order: Mutex::new(()),
+        }
     }
 }
 
 impl Entropy for SeededEntropy {
     fn next_u64(&self) -> u64 {
         let _held = self.order.lock();
-        let mut z = self.state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self
+            .state
+            .fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst)
+            .wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)

@@ -38,7 +38,11 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let file = OpenOptions::new().append(true).read(true).create_new(true).open(path)?;
+        let file = OpenOptions::new()
+            .append(true)
+            .read(true)
+            .create_new(true)
+            .open(path)?;
         Ok(Arc::new(RealFile(file)))
     }
 
@@ -64,7 +68,9 @@ impl Disk for RealDisk {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
-        let mut paths = entries.map(|entry| entry.map(|found| found.path())).collect::<io::Result<Vec<_>>>()?;
+        let mut paths = entries
+            .map(|entry| entry.map(|found| found.path()))
+            .collect::<io::Result<Vec<_>>>()?;
         paths.sort();
         Ok(paths)
     }

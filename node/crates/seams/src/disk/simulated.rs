@@ -44,7 +44,10 @@ fn not_found(path: &Path) -> io::Error {
 
 impl State {
     fn used(&self) -> u64 {
-        self.names.values().map(|inode| held(inode).bytes.len() as u64).sum()
+        self.names
+            .values()
+            .map(|inode| held(inode).bytes.len() as u64)
+            .sum()
     }
 }
 
@@ -70,7 +73,10 @@ impl SimulatedDisk {
         let state = held(&self.state);
         let inode = state.names.get(path).ok_or_else(|| not_found(path))?;
         let mut content = held(inode);
-        let byte = content.bytes.get_mut(offset).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let byte = content
+            .bytes
+            .get_mut(offset)
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
         *byte ^= 0x40;
         Ok(())
     }
@@ -93,7 +99,9 @@ impl DiskFile for SimulatedFile {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let content = held(&self.inode);
-        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(content.bytes.len());
+        let start = usize::try_from(offset)
+            .unwrap_or(usize::MAX)
+            .min(content.bytes.len());
         let count = buffer.len().min(content.bytes.len() - start);
         buffer[..count].copy_from_slice(&content.bytes[start..start + count]);
         Ok(count)
@@ -101,7 +109,10 @@ impl DiskFile for SimulatedFile {
 
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
         let state = held(&self.state);
-        if state.capacity_bytes.is_some_and(|capacity| state.used() + bytes.len() as u64 > capacity) {
+        if state
+            .capacity_bytes
+            .is_some_and(|capacity| state.used() + bytes.len() as u64 > capacity)
+        {
             return Err(io::ErrorKind::StorageFull.into());
         }
         held(&self.inode).bytes.extend_from_slice(bytes);
@@ -117,8 +128,15 @@ impl DiskFile for SimulatedFile {
 
 impl Disk for SimulatedDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let inode = held(&self.state).names.get(path).cloned().ok_or_else(|| not_found(path))?;
-        Ok(Arc::new(SimulatedFile { inode, state: Arc::clone(&self.state) }))
+        let inode = held(&self.state)
+            .names
+            .get(path)
+            .cloned()
+            .ok_or_else(|| not_found(path))?;
+        Ok(Arc::new(SimulatedFile {
+            inode,
+            state: Arc::clone(&self.state),
+        }))
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -128,7 +146,10 @@ impl Disk for SimulatedDisk {
         }
         let inode = Inode::default();
         state.names.insert(path.to_owned(), Arc::clone(&inode));
-        Ok(Arc::new(SimulatedFile { inode, state: Arc::clone(&self.state) }))
+        Ok(Arc::new(SimulatedFile {
+            inode,
+            state: Arc::clone(&self.state),
+        }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -139,12 +160,20 @@ impl Disk for SimulatedDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        held(&self.state).names.remove(path).map(|_| ()).ok_or_else(|| not_found(path))
+        held(&self.state)
+            .names
+            .remove(path)
+            .map(|_| ())
+            .ok_or_else(|| not_found(path))
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = held(&self.state);
-        let inode = state.names.get(from).cloned().ok_or_else(|| not_found(from))?;
+        let inode = state
+            .names
+            .get(from)
+            .cloned()
+            .ok_or_else(|| not_found(from))?;
         if state.names.contains_key(to) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -170,13 +199,19 @@ impl Disk for SimulatedDisk {
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        if held(&self.state).folders.remove(path) { Ok(()) } else { Err(not_found(path)) }
+        if held(&self.state).folders.remove(path) {
+            Ok(())
+        } else {
+            Err(not_found(path))
+        }
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let mut guard = held(&self.state);
         let state = &mut *guard;
-        state.synced_names.retain(|name, _| name.parent() != Some(path));
+        state
+            .synced_names
+            .retain(|name, _| name.parent() != Some(path));
         for (name, inode) in &state.names {
             if name.parent() == Some(path) {
                 state.synced_names.insert(name.clone(), Arc::clone(inode));
