@@ -323,6 +323,9 @@ fn read_partition(
         if !deletion.is_live() && sstable.max_timestamp() < deletion.marked_for_delete_at {
             break; // this one and all after it hold only what is deleted
         }
+        if !sstable.may_contain(key) {
+            continue;
+        }
         if by_name && !sources.is_empty() {
             let reversed = filter.is_reversed();
             let Some(known) = merge_sources(table, std::mem::take(&mut sources)) else {
@@ -335,10 +338,8 @@ fn read_partition(
                 break;
             }
         }
-        if sstable.may_contain(key) {
-            outcome.sstables_read += 1;
-            sources.extend(sstable.read(key, filter, &command.columns)?);
-        }
+        outcome.sstables_read += 1;
+        sources.extend(sstable.read(key, filter, &command.columns)?);
     }
     if let Some(merged) = merge_sources(table, sources) {
         let partition = tally.read(merged)?;
