@@ -71,6 +71,12 @@ impl Budget {
         Some(admission)
     }
 
+    /// Waits until no request runs.
+    pub(crate) async fn idle(&self) {
+        let all = u32::try_from(MAX_IN_FLIGHT).unwrap_or(u32::MAX);
+        drop(self.requests.acquire_many(all).await);
+    }
+
     /// An answer of so many bytes waits for the client.
     pub(crate) fn answered(&self, bytes: usize) {
         self.unsent.set(self.unsent.get().saturating_add(bytes));

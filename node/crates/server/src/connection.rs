@@ -69,6 +69,7 @@ impl<B: Backend> Connection<B> {
     async fn read_requests(mut self, mut reader: OwnedReadHalf) {
         let mut decoder = Decoder::server().with_length_limit(MAX_REQUEST_LENGTH);
         let mut buffer = BytesMut::with_capacity(READ_BUFFER_BYTES);
+        let mut closing = self.server.closing.subscribe();
         loop {
             loop {
                 match decoder.feed(&mut buffer) {
@@ -86,7 +87,12 @@ impl<B: Backend> Connection<B> {
                 }
             }
             buffer.reserve(READ_BUFFER_BYTES);
-            match reader.read_buf(&mut buffer).await {
+            let read = tokio::select! {
+                biased;
+                read = reader.read_buf(&mut buffer) => read,
+                () = may_close(&mut closing, &self.budget) => return,
+            };
+            match read {
                 Ok(0) => return,
                 Ok(_) => {}
                 Err(error) => {
@@ -268,6 +274,15 @@ impl<B: Backend> Connection<B> {
         });
         true
     }
+}
+
+/// Ends when the server closes its sessions and nothing is under way in this one.
+async fn may_close(closing: &mut tokio::sync::watch::Receiver<bool>, budget: &Budget) {
+    if closing.wait_for(|closing| *closing).await.is_err() {
+        // the server lives as long as its sessions
+        std::future::pending::<()>().await;
+    }
+    budget.idle().await;
 }
 
 async fn write_answers(writer: OwnedWriteHalf, queue: mpsc::Receiver<Output>, budget: Rc<Budget>) {

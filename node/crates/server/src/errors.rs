@@ -111,6 +111,18 @@ fn coordinator(error: &CoordinatorError) -> ErrorResponse {
             block_for: count(*required),
             data_present: *data_present,
         },
+        CoordinatorError::WriteFailure { .. } | CoordinatorError::ReadFailure { .. } => {
+            failure(error, message)
+        }
+        CoordinatorError::Overloaded(_) => ErrorResponse::Overloaded { message },
+        CoordinatorError::Invalid(_) => ErrorResponse::Invalid { message },
+        CoordinatorError::Server(_) => ErrorResponse::Server { message },
+    }
+}
+
+/// An error of replicas that answered with a failure.
+fn failure(error: &CoordinatorError, message: String) -> ErrorResponse {
+    match error {
         CoordinatorError::WriteFailure {
             level,
             received,
@@ -139,8 +151,6 @@ fn coordinator(error: &CoordinatorError) -> ErrorResponse {
             failures: reasons(failures),
             data_present: *data_present,
         },
-        CoordinatorError::Overloaded(_) => ErrorResponse::Overloaded { message },
-        CoordinatorError::Invalid(_) => ErrorResponse::Invalid { message },
-        CoordinatorError::Server(_) => ErrorResponse::Server { message },
+        _ => ErrorResponse::Server { message },
     }
 }

@@ -191,7 +191,12 @@ impl<B: Backend> Session<B> {
 
     fn known(&self, id: &Bytes, schema: &Arc<Schema>) -> Result<Arc<Statement>, Refused> {
         self.server.statements.get(id, schema).ok_or_else(|| {
-            let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+            let hex = id.iter().fold(String::new(), |mut hex, byte| {
+                for half in [byte >> 4, byte & 15] {
+                    hex.extend(char::from_digit(u32::from(half), 16));
+                }
+                hex
+            });
             let message = format!(
                 "Prepared query with ID {hex} not found (either the query was not prepared on this host \
                  (maybe the host has been restarted?) or you have prepared too many queries and it has been evicted from the internal cache)"

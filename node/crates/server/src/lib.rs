@@ -86,6 +86,7 @@ pub struct Server<B> {
     backend: Rc<B>,
     statements: Statements,
     subscribers: RefCell<Vec<Subscriber>>,
+    closing: tokio::sync::watch::Sender<bool>,
 }
 
 struct Subscriber {
@@ -100,7 +101,13 @@ impl<B: Backend> Server<B> {
             backend,
             statements: Statements::new(shared),
             subscribers: RefCell::default(),
+            closing: tokio::sync::watch::Sender::new(false),
         })
+    }
+
+    /// Ends every session at the moment when none of its requests runs: a client loses no answer.
+    pub fn close_sessions(&self) {
+        self.closing.send_replace(true);
     }
 
     /// Sends an event to the sessions that subscribed to its kind.

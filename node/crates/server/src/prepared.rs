@@ -51,11 +51,14 @@ impl SharedStatements {
     }
 }
 
+/// A statement and the schema that it was prepared with.
+type Kept = (Arc<Schema>, Arc<Statement>);
+
 /// Statements as one shard has prepared them.
 #[derive(Debug)]
 pub(crate) struct Statements {
     shared: Arc<SharedStatements>,
-    local: RefCell<HashMap<Bytes, (Arc<Schema>, Arc<Statement>)>>,
+    local: RefCell<HashMap<Bytes, Kept>>,
 }
 
 /// A statement prepared with one schema.
