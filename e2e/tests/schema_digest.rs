@@ -92,11 +92,7 @@ fn our_digest_of_cassandras_schema_is_its_version() -> Result<()> {
         system_keyspaces().into_iter().map(Arc::new),
         uuid::Uuid::nil(),
     );
-    let now = i64::try_from(
-        std::time::SystemTime::UNIX_EPOCH
-            .elapsed()?
-            .as_secs(),
-    )?;
+    let now = i64::try_from(std::time::SystemTime::UNIX_EPOCH.elapsed()?.as_secs())?;
     for statement in [None].into_iter().chain(STATEMENTS.iter().map(Some)) {
         if let Some(statement) = statement {
             connection.run(statement)?;
