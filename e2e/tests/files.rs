@@ -450,14 +450,15 @@ fn split(helenus: &mut Helenus, expected: &Answers) -> Result<()> {
             .collect();
         let data = names.iter().filter(|name| name.ends_with("-Data.db"));
         let (new, old): (Vec<&String>, Vec<&String>) = data.partition(|name| name.contains("/da-"));
-        if old.is_empty() && new.len() == 2 {
-            let left = names.iter().find(|name| name.contains("/helenus-"));
-            ensure!(left.is_none(), "{left:?} was left");
+        let left = names
+            .iter()
+            .find(|name| name.contains("/helenus-left-") || name.contains("/helenus-transaction-"));
+        if old.is_empty() && new.len() == 2 && left.is_none() {
             return Ok(());
         }
         ensure!(
             begin.elapsed() < Duration::from_secs(20),
-            "{old:?} is still there beside {new:?}"
+            "{old:?} and {left:?} are still there beside {new:?}"
         );
         std::thread::sleep(Duration::from_millis(100));
     }
