@@ -439,12 +439,8 @@ impl Gossiper {
         for endpoint in forgotten {
             self.remove(endpoint, now, actions);
         }
-        if actions
-            .iter()
-            .any(|action| matches!(action, GossipAction::Down(_)))
-        {
-            self.forget_replaced(now, actions);
-        }
+        // also when nothing was received: we may be the replacement ourselves
+        self.forget_replaced(now, actions);
         self.quarantined
             .retain(|_, quarantine| quarantine.until > now.monotonic);
     }
