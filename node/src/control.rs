@@ -88,6 +88,8 @@ pub(crate) struct Control {
     hints: HintStore,
     /// Hosts whose hints are being sent.
     delivering: BTreeSet<HostId>,
+    /// Hosts whose hints could not be read, and when, by the monotonic clock.
+    unreadable_hints: BTreeMap<HostId, Duration>,
     /// Peers whose schema is being pulled.
     pulling: BTreeSet<Endpoint>,
     /// When a peer was last asked for its schema, by the monotonic clock.
@@ -131,6 +133,7 @@ impl Control {
             life: parts.life,
             hints: parts.hints,
             delivering: BTreeSet::new(),
+            unreadable_hints: BTreeMap::new(),
             pulling: BTreeSet::new(),
             pulled: BTreeMap::new(),
             status: parts.status,
@@ -148,6 +151,8 @@ impl Control {
     pub(crate) fn remember(&mut self, peers: Vec<helenus_ring::SavedPeer>) {
         let now = self.now();
         for peer in peers {
+            // its hint window begins now: how long it was away before is not known
+            self.down_since.insert(peer.host_id, now.monotonic);
             self.gossiper.add_saved(peer, now);
         }
     }
@@ -244,8 +249,7 @@ impl Control {
     async fn receive(&mut self, received: Received) -> Result<()> {
         let header = &received.message.header;
         if header.verb.is_response() && header.verb != Verb::EchoRsp {
-            let id = header.id;
-            self.messaging.complete(id, Ok(received));
+            self.messaging.answered(received);
             return Ok(());
         }
         match header.verb {
@@ -334,12 +338,14 @@ impl Control {
             helenus_admin::NodeState::Draining,
             "finishing requests and flushing",
         );
+        // sessions close as soon as they have no request under way, while this node is still whole
         self.serve_clients.send_replace(false);
+        tokio::time::sleep(Duration::from_millis(300)).await;
         if self.gossiper.is_enabled() {
             let actions = self.gossiper.shut_down();
             self.act(actions).await.map_err(|error| error.to_string())?;
         }
-        // requests under way end, and the shutdown message leaves
+        // requests of peers end, and the shutdown message leaves
         tokio::time::sleep(Duration::from_millis(500)).await;
         let outcome = self
             .shared

@@ -2,14 +2,16 @@
 //! their token, answered from here.
 
 use crate::messaging::{Messaging, Received};
-use crate::replicas::codec_version;
+use crate::replicas::{codec_version, mutation_payload};
 use crate::shards::{LocalData, LocalError};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use helenus_coordinator::FailureReason;
 use helenus_coordinator::hints::Hint;
 use helenus_internode::message::Message;
+use helenus_internode::params::Param;
 use helenus_internode::verb::Verb;
+use helenus_rows::Mutation;
 use helenus_rows::codec::{CodecError, mutation};
 use helenus_rows::wire::{ReadAnswer, decode_command, encode_answer};
 use helenus_schema::Schema;
@@ -76,6 +78,28 @@ impl DataHandler {
         }
     }
 
+    /// A coordinator in another data center sends a write to one node here, which passes it on to the
+    /// others; they answer the coordinator.
+    fn forward(&self, received: &Received, written: &Mutation) {
+        let header = &received.message.header;
+        let targets = header.params.iter().filter_map(|param| match param {
+            Param::ForwardTo(targets) => Some(targets),
+            _ => None,
+        });
+        for (endpoint, id) in targets.flatten() {
+            let mut passed_on = header.clone();
+            passed_on.id = *id;
+            passed_on
+                .params
+                .retain(|param| !matches!(param, Param::ForwardTo(_) | Param::RespondTo(_)));
+            passed_on
+                .params
+                .push(Param::RespondTo(header.respond_to(received.from)));
+            let payload = mutation_payload(Rc::new(written.clone()));
+            self.messaging.forward(*endpoint, passed_on, payload);
+        }
+    }
+
     async fn serve(&self, received: &Received) -> Result<Bytes, Failed> {
         let version = codec_version(received.version);
         let schema = self.schema.load_full();
@@ -83,6 +107,7 @@ impl DataHandler {
         match received.message.header.verb {
             Verb::MutationReq | Verb::ReadRepairReq => {
                 let mutation = mutation::decode(&mut reader, &schema, version)?;
+                self.forward(received, &mutation);
                 self.local.apply(mutation).await?;
                 Ok(Bytes::new())
             }

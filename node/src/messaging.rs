@@ -37,6 +37,9 @@ pub(crate) struct Outgoing {
     encode: Encode,
     /// When it need not be sent any more, in the clock's monotonic time.
     deadline: Duration,
+    /// Whether its id is of our making: an answer bears the id of the peer's request, which may be
+    /// that of another request of ours.
+    ours: bool,
 }
 
 /// Settings of messaging.
@@ -66,11 +69,13 @@ pub(crate) struct Messaging {
 impl Messaging {
     /// Messaging of the thread with this number (below 256, distinct in the process).
     pub(crate) fn new(settings: MessagingSettings, clock: Arc<dyn Clock>, thread: u8) -> Rc<Self> {
+        // an answer meant for an earlier life of this node must not be taken for one to this one
+        let first = u64::try_from(clock.wall_micros()).unwrap_or(1);
         Rc::new(Self {
             settings,
             clock,
             thread,
-            next: Cell::new(1),
+            next: Cell::new(first),
             waiting: RefCell::default(),
             outbound: RefCell::default(),
         })
@@ -94,13 +99,18 @@ impl Messaging {
     /// Sends a message that nobody answers.
     pub(crate) fn send(self: &Rc<Self>, to: Endpoint, verb: Verb, encode: Encode) {
         let header = Header::new(self.next_id(), verb, self.now_ms(), &self.settings.timeouts);
-        self.enqueue(to, header, encode);
+        self.enqueue(to, header, encode, true);
+    }
+
+    /// Passes on what a peer sent for `to`: the header is the peer's, its id too.
+    pub(crate) fn forward(self: &Rc<Self>, to: Endpoint, header: Header, encode: Encode) {
+        self.enqueue(to, header, encode, false);
     }
 
     /// Sends an answer, or a failure, to a request.
     pub(crate) fn answer(self: &Rc<Self>, to: Endpoint, message: Message) {
         let Message { header, payload } = message;
-        self.enqueue(to, header, Box::new(move |_| Ok(payload)));
+        self.enqueue(to, header, Box::new(move |_| Ok(payload)), false);
     }
 
     /// Sends a request; the future gives the answer, or [`FailureReason::Timeout`].
@@ -116,7 +126,7 @@ impl Messaging {
         let id = header.id;
         let (sender, receiver) = oneshot::channel();
         self.waiting.borrow_mut().insert(id, (to, sender));
-        self.enqueue(to, header, encode);
+        self.enqueue(to, header, encode, true);
         let messaging = Rc::clone(self);
         Box::pin(async move {
             let waiting = Waiting { messaging, id };
@@ -130,7 +140,7 @@ impl Messaging {
         })
     }
 
-    fn enqueue(self: &Rc<Self>, to: Endpoint, header: Header, encode: Encode) {
+    fn enqueue(self: &Rc<Self>, to: Endpoint, header: Header, encode: Encode, ours: bool) {
         let life = Duration::from_millis(header.expires_after_ms.min(600_000));
         let deadline = self.clock.monotonic() + life;
         let id = header.id;
@@ -143,6 +153,7 @@ impl Messaging {
             header,
             encode,
             deadline,
+            ours,
         };
         let queued = self
             .outbound
@@ -150,13 +161,28 @@ impl Messaging {
             .entry((to, connection))
             .or_insert_with(|| outbound::Queue::start(self, to, connection))
             .push(outgoing);
-        if !queued {
+        if !queued && ours {
             self.complete(id, Err(FailureReason::Timeout));
         }
     }
 
-    /// Hands an answer to whoever waits for it.
-    pub(crate) fn complete(&self, id: u64, answer: Answer) {
+    /// Hands a peer's answer to whoever asked that peer.
+    pub(crate) fn answered(&self, received: Received) {
+        let id = received.message.header.id;
+        let asked = self
+            .waiting
+            .borrow()
+            .get(&id)
+            .is_some_and(|(endpoint, _)| *endpoint == received.from);
+        if asked {
+            self.complete(id, Ok(received));
+        } else {
+            tracing::debug!(peer = %received.from, id, "nobody waits for this answer");
+        }
+    }
+
+    /// Ends the waiting for an answer.
+    fn complete(&self, id: u64, answer: Answer) {
         if let Some((_, sender)) = self.waiting.borrow_mut().remove(&id) {
             // the waiting side may have given up at this very moment
             drop(sender.send(answer));

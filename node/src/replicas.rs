@@ -17,7 +17,8 @@ use helenus_rows::codec::{Version, mutation};
 use helenus_rows::wire::{ReadAnswer, decode_answer, encode_command};
 use helenus_rows::{Mutation, ReadCommand, ReadKind};
 use helenus_schema::Keyspace;
-use helenus_types::{Endpoint, Reader, Token};
+use helenus_types::{Endpoint, HostId, Reader, Token};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,10 @@ pub(crate) struct NodeReplicas {
     pub(crate) messaging: Rc<Messaging>,
     pub(crate) control: mpsc::Sender<ControlMessage>,
     pub(crate) hinted_handoff: bool,
+    /// Hints that wait for the control thread's queue.
+    pub(crate) waiting_hints: Rc<Cell<usize>>,
+    /// Hints that were dropped because too many waited.
+    pub(crate) lost_hints: Cell<u64>,
 }
 
 /// The codec's version of a connection's.
@@ -41,7 +46,8 @@ fn cannot_encode(error: &dyn std::fmt::Display) -> EncodeError {
     EncodeError::Unwritable(error.to_string())
 }
 
-fn mutation_payload(written: Rc<Mutation>) -> Encode {
+/// MUTATION_REQ and READ_REPAIR_REQ.
+pub(crate) fn mutation_payload(written: Rc<Mutation>) -> Encode {
     Box::new(move |version| {
         let mut out = Vec::with_capacity(256);
         mutation::encode(&written, codec_version(version), &mut out)
@@ -84,7 +90,32 @@ pub(crate) fn reason(reason: helenus_internode::payload::FailureReason) -> Failu
     FailureReason::from_code(u64::from(reason.code()))
 }
 
+/// Hints of one thread that may wait for the control thread's queue.
+const MAX_WAITING_HINTS: usize = 16_384;
+
 impl NodeReplicas {
+    /// The control thread is behind: the hint waits its turn, unless too many do.
+    fn hint_later(&self, host: HostId, message: ControlMessage) -> bool {
+        let waiting = Rc::clone(&self.waiting_hints);
+        if waiting.get() >= MAX_WAITING_HINTS {
+            let lost = self.lost_hints.get() + 1;
+            self.lost_hints.set(lost);
+            // one line for each power of two says enough
+            if lost.is_power_of_two() {
+                tracing::error!(%host, lost, "hints were dropped, too many wait to be written: run a repair of this node");
+            }
+            return false;
+        }
+        waiting.set(waiting.get() + 1);
+        let control = self.control.clone();
+        tokio::task::spawn_local(async move {
+            // the control thread may have ended
+            drop(control.send(message).await);
+            waiting.set(waiting.get() - 1);
+        });
+        true
+    }
+
     fn replica(&self, endpoint: Endpoint) -> Replica {
         let cluster = self.cluster.load();
         match cluster.nodes.get(&endpoint) {
@@ -266,9 +297,11 @@ impl Replicas for NodeReplicas {
             return false;
         };
         let hint = Hint::new((**mutation).clone(), self.messaging.now_ms());
-        self.control
-            .try_send(ControlMessage::Hint(host, hint))
-            .is_ok()
+        match self.control.try_send(ControlMessage::Hint(host, hint)) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Full(message)) => self.hint_later(host, message),
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
+        }
     }
 }
 

@@ -92,7 +92,7 @@ impl Dispatcher {
         if header.verb.is_response() {
             let thread = Messaging::thread_of(header.id);
             if thread == self.thread {
-                self.messaging.complete(header.id, Ok(received));
+                self.messaging.answered(received);
             } else if thread == crate::control::THREAD {
                 self.to_control(received);
             } else {
@@ -148,6 +148,8 @@ pub(crate) async fn run(
         messaging: Rc::clone(&messaging),
         control: shared.control.clone(),
         hinted_handoff: shared.settings.hinted_handoff,
+        waiting_hints: Rc::default(),
+        lost_hints: std::cell::Cell::default(),
     });
     let coordinator =
         Coordinator::new(Rc::clone(&replicas), coordinator_settings(&shared.settings));
@@ -231,7 +233,7 @@ async fn serve_clients(mut shared: Shared, server: Rc<Server<crate::backend::Nod
         });
         tokio::select! {
             () = accepting => {}
-            _ = shared.serve_clients.wait_for(|serve| !*serve) => {}
+            _ = shared.serve_clients.wait_for(|serve| !*serve) => server.close_sessions(),
         }
     }
 }
@@ -250,7 +252,7 @@ fn handle(
         }
         ShardMessage::Read(command, reply) => drop(reply.send(shard.read(&command))),
         ShardMessage::Answer(received) => {
-            messaging.complete(received.message.header.id, Ok(received));
+            messaging.answered(received);
         }
         ShardMessage::Schema(schema, reply) => drop(reply.send(shard.set_schema(schema))),
         ShardMessage::Flush(tables, reply) => {

@@ -8,9 +8,12 @@ use helenus_internode::verb::Verb;
 use helenus_types::{Endpoint, HostId};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Hints that may be under way to one peer.
 const IN_FLIGHT: usize = 128;
+/// A file of hints that cannot be read is tried again after this long.
+const UNREADABLE_PAUSE: Duration = Duration::from_mins(1);
 
 impl Control {
     pub(super) fn keep_hint(&mut self, host: HostId, hint: &Hint) {
@@ -32,10 +35,16 @@ impl Control {
     /// Starts sending to every live peer for which hints are kept.
     pub(super) fn deliver_hints(&mut self) {
         let cluster = self.shared.cluster.load_full();
+        let now = self.now().monotonic;
         let waiting: Vec<HostId> = self
             .hints
             .targets()
             .filter(|host| !self.delivering.contains(host))
+            .filter(|host| {
+                self.unreadable_hints
+                    .get(host)
+                    .is_none_or(|at| now.saturating_sub(*at) >= UNREADABLE_PAUSE)
+            })
             .collect();
         for host in waiting {
             let member = cluster
@@ -56,10 +65,13 @@ impl Control {
         let hints = match self.hints.read(&path, &schema) {
             Ok(hints) => hints,
             Err(error) => {
-                tracing::error!(%host, %error, "hints cannot be read: run a repair of this node");
+                tracing::error!(%host, %error, "hints cannot be read, trying again in a minute: run a repair of this node if that goes on");
+                let now = self.now().monotonic;
+                self.unreadable_hints.insert(host, now);
                 return;
             }
         };
+        self.unreadable_hints.remove(&host);
         self.delivering.insert(host);
         tokio::task::spawn_local(deliver(
             Rc::clone(&self.messaging),
@@ -92,7 +104,7 @@ struct Delivery {
     to: Endpoint,
     path: PathBuf,
     hints: Vec<Hint>,
-    timeout: std::time::Duration,
+    timeout: Duration,
 }
 
 async fn deliver(
@@ -132,7 +144,7 @@ async fn deliver(
         tracing::info!(%host, peer = %to, count, "delivered hints");
     } else {
         tracing::info!(%host, peer = %to, "the peer did not take all hints: they will be sent again");
-        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
     }
     // the control thread may have ended
     drop(

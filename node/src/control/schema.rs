@@ -15,7 +15,7 @@ use helenus_internode::gossip::ApplicationState;
 use helenus_internode::payload::{TruncateRequest, TruncateResponse};
 use helenus_internode::verb::Verb;
 use helenus_native::{Event, SchemaChange, SchemaChangeKind, SchemaChangeTarget};
-use helenus_rows::Mutation;
+use helenus_rows::{ColumnData, Mutation, Partition, Row, Unfiltered};
 use helenus_rows::codec::{Version, mutation};
 use helenus_schema::{Replication, Schema, TableMetadata};
 use helenus_server::RequestError;
@@ -78,8 +78,14 @@ impl Control {
             return Ok(None);
         };
         let now = now_micros.div_euclid(1_000_000);
+        let newest = self
+            .newest_schema_timestamp()
+            .await
+            .map_err(|error| server_error(&error))?;
+        // a change wins over all that this node knows, though another node's clock may be ahead
+        let timestamp = now_micros.max(newest.saturating_add(1));
         let mutations = vec![helenus_cql::schema_rows::mutation_of(
-            &change, &schema, now_micros, now,
+            &change, &schema, timestamp, now,
         )?];
         self.apply_schema(mutations.clone())
             .await
@@ -88,6 +94,17 @@ impl Control {
         let event = native_change(&change.event);
         tracing::info!(keyspace = %change.event.keyspace, name = %change.event.name, change = change.event.change.word(), "schema changed");
         Ok(Some(event))
+    }
+
+    async fn newest_schema_timestamp(&self) -> Result<i64> {
+        let schema = self.shared.schema.load();
+        let now = self.shared.clock.now_in_seconds();
+        let stored = crate::schema_store::rows(&self.local, &schema, now).await?;
+        let updates = stored.iter().flat_map(|mutation| &mutation.updates);
+        Ok(updates
+            .map(|update| newest_timestamp(&update.partition))
+            .max()
+            .unwrap_or(i64::MIN))
     }
 
     /// Stores rows of `system_schema`, then makes the schema that they say the node's.
@@ -416,6 +433,41 @@ impl Control {
             }
         });
     }
+}
+
+/// The newest timestamp of all that a partition holds.
+fn newest_timestamp(partition: &Partition) -> i64 {
+    let of_data = |data: &ColumnData| match data {
+        ColumnData::Simple(cell) => cell.timestamp,
+        ColumnData::Complex(data) => {
+            let cells = data.cells.iter().map(|cell| cell.timestamp);
+            cells.fold(data.deletion.marked_for_delete_at, i64::max)
+        }
+    };
+    let of_row = |row: &Row| {
+        let own = row
+            .liveness
+            .timestamp
+            .max(row.deletion.marked_for_delete_at);
+        row.columns
+            .iter()
+            .map(|(_, data)| of_data(data))
+            .fold(own, i64::max)
+    };
+    let of_unfiltered = |unfiltered: &Unfiltered| match unfiltered {
+        Unfiltered::Row(row) => of_row(row),
+        Unfiltered::Marker(marker) => [marker.start, marker.end]
+            .into_iter()
+            .flatten()
+            .map(|deletion| deletion.marked_for_delete_at)
+            .fold(i64::MIN, i64::max),
+    };
+    let first = of_row(&partition.static_row).max(partition.deletion.marked_for_delete_at);
+    partition
+        .unfiltereds
+        .iter()
+        .map(of_unfiltered)
+        .fold(first, i64::max)
 }
 
 /// A list of mutations as SCHEMA_PUSH_REQ and SCHEMA_PULL_RSP carry it: count (i32 as vint), each.

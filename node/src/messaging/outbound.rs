@@ -85,7 +85,9 @@ async fn run(
 }
 
 fn fail(edge: &Messaging, message: &Outgoing) {
-    edge.complete(message.header.id, Err(FailureReason::NodeDown));
+    if message.ours {
+        edge.complete(message.header.id, Err(FailureReason::NodeDown));
+    }
 }
 
 async fn connect(
@@ -186,16 +188,21 @@ fn push(
         header,
         encode,
         deadline,
+        ours,
     } = message;
     let id = header.id;
     if edge.clock.monotonic() > deadline {
-        edge.complete(id, Err(FailureReason::Timeout));
+        if ours {
+            edge.complete(id, Err(FailureReason::Timeout));
+        }
         return;
     }
     let verb = header.verb;
     let written = encode(version).and_then(|payload| frames.push(&Message { header, payload }));
     if let Err(error) = written {
         tracing::warn!(verb = verb.name(), %error, "a message could not be written");
-        edge.complete(id, Err(FailureReason::Unknown));
+        if ours {
+            edge.complete(id, Err(FailureReason::Unknown));
+        }
     }
 }
