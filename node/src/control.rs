@@ -211,9 +211,8 @@ impl Control {
                 keyspace,
                 reply,
             } => {
-                let outcome = self.change_schema(&query, keyspace.as_deref()).await;
-                // the client may be gone; the change stands
-                drop(reply.send(outcome));
+                self.run_schema_change(&query, keyspace.as_deref(), reply)
+                    .await;
             }
             ControlMessage::Truncate { table, reply } => self.truncate_everywhere(&table, reply),
             ControlMessage::Hint(host, hint) => self.keep_hint(host, &hint),

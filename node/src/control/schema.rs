@@ -46,12 +46,33 @@ impl Control {
             .collect()
     }
 
-    /// Runs a statement that changes the schema.
-    pub(super) async fn change_schema(
+    /// Runs a statement that changes the schema, and answers when the live peers have it. They are
+    /// waited for beside this task, which takes their own changes meanwhile.
+    pub(super) async fn run_schema_change(
         &mut self,
         query: &str,
         keyspace: Option<&str>,
-    ) -> Result<Option<SchemaChange>, RequestError> {
+        reply: oneshot::Sender<Result<Option<SchemaChange>, RequestError>>,
+    ) {
+        // the client may be gone; the change stands
+        match self.change_schema(query, keyspace).await {
+            Ok(Some((event, mutations))) => {
+                let pushed = self.push_schema(&mutations);
+                tokio::task::spawn_local(async move {
+                    pushed.await;
+                    drop(reply.send(Ok(Some(event))));
+                });
+            }
+            Ok(None) => drop(reply.send(Ok(None))),
+            Err(error) => drop(reply.send(Err(error))),
+        }
+    }
+
+    async fn change_schema(
+        &mut self,
+        query: &str,
+        keyspace: Option<&str>,
+    ) -> Result<Option<(SchemaChange, Vec<Mutation>)>, RequestError> {
         let schema = self.shared.schema.load_full();
         let parsed = helenus_cql::parse(query)?;
         let now_micros = self.shared.clock.wall_micros();
@@ -90,10 +111,9 @@ impl Control {
         self.apply_schema(mutations.clone())
             .await
             .map_err(|error| server_error(&error))?;
-        self.push_schema(&mutations).await;
         let event = native_change(&change.event);
         tracing::info!(keyspace = %change.event.keyspace, name = %change.event.name, change = change.event.change.word(), "schema changed");
-        Ok(Some(event))
+        Ok(Some((event, mutations)))
     }
 
     async fn newest_schema_timestamp(&self) -> Result<i64> {
@@ -143,9 +163,9 @@ impl Control {
         Ok(())
     }
 
-    /// Tells every live peer, and waits for them a little: a client that goes on to another node
-    /// should find the change there.
-    async fn push_schema(&self, mutations: &[Mutation]) {
+    /// Tells every live peer; the future waits for them a little: a client that goes on to another
+    /// node should find the change there.
+    fn push_schema(&self, mutations: &[Mutation]) -> impl Future<Output = ()> + 'static + use<> {
         let peers: Vec<Endpoint> = self.gossiper.live().collect();
         let pushes = peers.into_iter().map(|peer| {
             let mutations = mutations.to_vec();
@@ -164,8 +184,11 @@ impl Control {
                 }),
             )
         });
-        // a peer that does not answer pulls the schema when it sees our version
-        drop(futures::future::join_all(pushes).await);
+        let pushed = futures::future::join_all(pushes);
+        async move {
+            // a peer that does not answer pulls the schema when it sees our version
+            drop(pushed.await);
+        }
     }
 
     pub(super) async fn receive_schema(&mut self, received: Received) {
@@ -331,7 +354,7 @@ impl Control {
             return Ok(());
         }
         self.apply_schema(mutations.clone()).await?;
-        self.push_schema(&mutations).await;
+        tokio::task::spawn_local(self.push_schema(&mutations));
         Ok(())
     }
 
