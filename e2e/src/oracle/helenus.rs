@@ -141,6 +141,16 @@ impl Helenus {
         self.run()
     }
 
+    /// Give it another address and other options for its next run. Data kept.
+    pub fn reconfigure(&mut self, ip: &str, options: &Options) -> Result<()> {
+        if self.child.is_some() {
+            bail!("{} is running", self.ip);
+        }
+        ip.clone_into(&mut self.ip);
+        self.options = options.clone();
+        self.write_configuration()
+    }
+
     /// Fail when its log holds a WARN or ERROR line in which none of these texts occurs. Call it at the end of a test.
     pub fn check_log(&self, allowed: &[&str]) -> Result<()> {
         logs::check(&self.log_path(), allowed)
