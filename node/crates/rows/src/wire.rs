@@ -7,8 +7,7 @@
 
 use crate::clustering::{Clustering, Slice};
 use crate::codec::clustering::{
-    ClusteringPrefix, decode_bound, decode_prefix, decode_value, encode_bound, encode_prefix,
-    encode_value,
+    decode_bound, decode_value, decode_values, encode_bound, encode_value, encode_values,
 };
 use crate::codec::columns::{decode_names, encode_names};
 use crate::codec::deletion::{from_signed, from_unsigned, to_signed, to_unsigned};
@@ -407,27 +406,11 @@ fn encode_clustering_filter(
             out.put_u8(u8::from(*reversed));
             vint::write_unsigned(out, clusterings.len() as u64);
             for clustering in clusterings {
-                encode_prefix(
-                    &ClusteringPrefix::Clustering(clustering.clone()),
-                    &lengths,
-                    out,
-                )?;
+                encode_values(&clustering.0, &lengths, out)?;
             }
         }
     }
     Ok(())
-}
-
-fn decode_full_clustering(
-    reader: &mut Reader,
-    lengths: &[Option<usize>],
-) -> Result<Clustering, CodecError> {
-    match decode_prefix(reader, lengths)? {
-        ClusteringPrefix::Clustering(clustering) => Ok(clustering),
-        ClusteringPrefix::Bound(_) => Err(CodecError::Invalid(
-            "a bound stands where a clustering should",
-        )),
-    }
 }
 
 fn decode_clustering_filter(
@@ -450,9 +433,14 @@ fn decode_clustering_filter(
             Ok(ClusteringFilter::Slices { slices, reversed })
         }
         1 => {
+            // without clustering columns there is one row, and a name of it takes no bytes
+            if lengths.is_empty() && count > 1 {
+                return Err(CodecError::Invalid("more names than there can be rows"));
+            }
             let mut clusterings = Vec::new();
             for _ in 0..count {
-                clusterings.push(decode_full_clustering(reader, &lengths)?);
+                let values = decode_values(reader, lengths.len(), &lengths)?;
+                clusterings.push(Clustering(values));
             }
             Ok(ClusteringFilter::Names {
                 clusterings,
@@ -525,11 +513,7 @@ fn encode_range(
     encode_clustering_filter(&range.filter, table, out)?;
     out.put_u8(u8::from(range.resume_after.is_some()));
     if let Some(resume) = &range.resume_after {
-        encode_prefix(
-            &ClusteringPrefix::Clustering(resume.clustering.clone()),
-            &lengths(table),
-            out,
-        )?;
+        encode_values(&resume.clustering.0, &lengths(table), out)?;
         out.put_u8(u8::from(resume.inclusive));
     }
     Ok(())
@@ -541,9 +525,10 @@ fn decode_range(reader: &mut Reader, table: &TableMetadata) -> Result<DataRange,
     let end = decode_position(reader, flags & END_INCLUSIVE != 0)?;
     let filter = decode_clustering_filter(reader, table)?;
     let resume_after = if reader.u8()? != 0 {
-        let clustering = decode_full_clustering(reader, &lengths(table))?;
+        let lengths = lengths(table);
+        let values = decode_values(reader, lengths.len(), &lengths)?;
         Some(ResumeAfter {
-            clustering,
+            clustering: Clustering(values),
             inclusive: reader.u8()? != 0,
         })
     } else {
