@@ -15,8 +15,8 @@ use helenus_internode::gossip::ApplicationState;
 use helenus_internode::payload::{TruncateRequest, TruncateResponse};
 use helenus_internode::verb::Verb;
 use helenus_native::{Event, SchemaChange, SchemaChangeKind, SchemaChangeTarget};
-use helenus_rows::{ColumnData, Mutation, Partition, Row, Unfiltered};
 use helenus_rows::codec::{Version, mutation};
+use helenus_rows::{ColumnData, Mutation, Partition, Row, Unfiltered};
 use helenus_schema::{Replication, Schema, TableMetadata};
 use helenus_server::RequestError;
 use helenus_types::{Endpoint, Reader, timeuuid};
@@ -30,6 +30,8 @@ const PUSH_TIMEOUT: Duration = Duration::from_secs(5);
 const PULL_TIMEOUT: Duration = Duration::from_secs(10);
 /// A peer whose version still differs is not asked again before this time has passed.
 const PULL_INTERVAL: Duration = Duration::from_secs(1);
+/// And after a failure not before this much more has.
+const PULL_PAUSE: Duration = Duration::from_secs(2);
 
 fn server_error(error: &anyhow::Error) -> RequestError {
     CoordinatorError::Server(format!("{error:#}")).into()
@@ -329,6 +331,8 @@ impl Control {
             Ok(()) => tracing::debug!(peer = %from, "took over a peer's schema"),
             Err(error) => {
                 tracing::info!(peer = %from, %error, "a peer's schema was not taken over; trying again");
+                let later = self.now().monotonic + PULL_PAUSE;
+                self.pulled.insert(from, later);
             }
         }
     }

@@ -170,9 +170,7 @@ impl Stream {
             let next = next_page(&page, &command);
             self.partitions += page.len() as u64;
             for partition in page {
-                self.apply(table, partition)
-                    .await
-                    .map_err(NoPage::Failed)?;
+                self.apply(table, partition).await.map_err(NoPage::Failed)?;
             }
             match next {
                 Some((start, resume_after)) => {
