@@ -48,7 +48,9 @@ impl From<ApplyError> for LocalError {
             ApplyError::UnknownTable(_) | ApplyError::SchemaBehind { .. } => {
                 Self::Refused(text, FailureReason::IncompatibleSchema)
             }
-            ApplyError::Unsupported { .. } | ApplyError::CommitLog(_) => Self::Refused(text, FailureReason::Unknown),
+            ApplyError::Unsupported { .. } | ApplyError::CommitLog(_) => {
+                Self::Refused(text, FailureReason::Unknown)
+            }
         }
     }
 }

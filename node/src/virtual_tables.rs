@@ -166,7 +166,8 @@ fn keep_wanted(partition: &mut Partition, command: &ReadCommand) {
         ReadKind::Partition { filter, .. } => (filter, None),
         // only the first partition of a later page is gone on with
         ReadKind::Range(range) => {
-            let first = matches!(&range.start, PartitionPosition::Key { key, .. } if *key == partition.key);
+            let first =
+                matches!(&range.start, PartitionPosition::Key { key, .. } if *key == partition.key);
             (&range.filter, range.resume_after.as_ref().filter(|_| first))
         }
     };
