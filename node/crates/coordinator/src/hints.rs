@@ -262,6 +262,10 @@ fn parse_name(path: &Path) -> Option<(HostId, u64)> {
 
 /// Hints of a file, and whether it ends before its last record does.
 fn parse(content: Bytes, schema: &Schema) -> (Vec<Hint>, bool) {
+    // the process was killed before the first hint was in it: nothing is lost
+    if MAGIC.starts_with(&content) {
+        return (Vec::new(), false);
+    }
     let mut reader = Reader::new(content);
     if reader.bytes(MAGIC.len()).ok().as_deref() != Some(&MAGIC[..]) {
         return (Vec::new(), true);
