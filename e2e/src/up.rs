@@ -315,6 +315,25 @@ impl Cluster {
         explain(access, ready, &["-l", &self.selector], &self.name)
     }
 
+    /// Waits until every node sees every node up and normal: gossip takes a second or two longer
+    /// than readiness.
+    fn wait_until_seen(&self, access: &Access, pods: &[(String, IpAddr)]) -> Result<()> {
+        let what = format!("{} nodes that see each other UN", self.nodes);
+        progress::wait_for(&what, LIMIT, || {
+            for (pod, _) in pods {
+                let status = access.exec(pod, &["/helenus", "nodetool", "status"])?;
+                let normal = status
+                    .lines()
+                    .filter(|line| line.starts_with("UN "))
+                    .count();
+                if normal != self.nodes {
+                    return Ok(Look::Waiting(format!("{pod} sees {normal}")));
+                }
+            }
+            Ok(Look::Done(()))
+        })
+    }
+
     /// Runs the first session and prints what a person wants to see.
     fn show(&self, access: &Access, region: Option<&Region>) -> Result<()> {
         let found = self.pods(access)?;
@@ -326,6 +345,7 @@ impl Cluster {
             direct || region.is_none(),
             "the pods are ready, but their CQL port {CQL_PORT} cannot be reached from here: {found:?}"
         );
+        self.wait_until_seen(access, &found)?;
         self.first_session(access, &found, direct)?;
         println!();
         print!(

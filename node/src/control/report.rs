@@ -149,7 +149,8 @@ fn view(member: &Member, cluster: &Cluster) -> Option<NodeView> {
         state,
         load_bytes: member.load_bytes.map(bytes_of),
         tokens: member.tokens.iter().map(|token| token.0).collect(),
-        owns: cluster.ring.ownership(&member.endpoint),
+        // a node without tokens owns 0, which a sum of nothing makes -0
+        owns: cluster.ring.ownership(&member.endpoint).abs(),
         schema_version: member
             .schema
             .map_or_else(String::new, |version| version.to_string()),
