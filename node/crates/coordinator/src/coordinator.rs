@@ -290,17 +290,18 @@ impl<R: Replicas + 'static> Coordinator<R> {
         let answers = self
             .ask_enough(targets, &command, digests, level, timeout)
             .await?;
-        if let [(_, ReplicaResponse::Data(data))] = &answers[..] {
-            return Ok(data.clone());
-        }
-        if digests && digests_agree(&command, &answers) {
-            let data = answers.iter().find_map(|(_, answer)| match answer {
-                ReplicaResponse::Data(data) => Some(data.clone()),
-                _ => None,
+        let is_data =
+            |(_, answer): &(Replica, ReplicaResponse)| matches!(answer, ReplicaResponse::Data(_));
+        let agreed = match &answers[..] {
+            [only] => is_data(only),
+            several => digests && several.iter().any(is_data) && digests_agree(&command, several),
+        };
+        if agreed {
+            let data = answers.into_iter().find_map(|(_, answer)| match answer {
+                ReplicaResponse::Data(data) => Some(data),
+                ReplicaResponse::Digest(_) | ReplicaResponse::Done => None,
             });
-            if let Some(data) = data {
-                return Ok(data);
-            }
+            return data.ok_or_else(|| CoordinatorError::Server("no replica returned data".into()));
         }
         self.read_and_repair(command, answers, level, timeout).await
     }
@@ -323,7 +324,7 @@ impl<R: Replicas + 'static> Coordinator<R> {
             .enumerate()
             .map(|(at, replica)| self.ask(replica, request_of(command, at > 0 && digests), timeout))
             .collect();
-        let retry = SpeculativeRetry::parse(&command.table.params.speculative_retry);
+        let retry = retry_of(command, &spares);
         self.speculation.borrow_mut().begin();
         let delay = self
             .speculation
@@ -480,6 +481,15 @@ fn write_error(tally: &Tally, level: ConsistencyLevel, kind: WriteKind) -> Coord
             kind,
             failures,
         }
+    }
+}
+
+/// Without a spare nobody could be asked: the table's option need not be read.
+fn retry_of(command: &ReadCommand, spares: &VecDeque<Replica>) -> SpeculativeRetry {
+    if spares.is_empty() {
+        SpeculativeRetry::Never
+    } else {
+        SpeculativeRetry::parse(&command.table.params.speculative_retry)
     }
 }
 

@@ -6,7 +6,10 @@ use crate::{Backend, RequestError, Server};
 use bytes::Bytes;
 use futures::future::try_join_all;
 use helenus_coordinator::WriteKind;
-use helenus_cql::{BindContext, BoundValue, BoundValues, CqlError, Existing, Plan, Prepared};
+use helenus_cql::{
+    BindContext, BoundValue, BoundValues, ClusterFacts, CqlError, Existing, Plan, Prepared,
+    StatementKind,
+};
 use helenus_native::{
     Batch, BatchKind, BatchQuery, ColumnSpec, ErrorResponse, PreparedMetadata, QueryParameters,
     Request, RequestMessage, Response, ResponseMessage, ResultBody, RowsMetadata, RowsWriter,
@@ -101,8 +104,10 @@ impl<B: Backend> Session<B> {
         }
     }
 
-    fn context(&self, parameters: &QueryParameters) -> BindContext {
-        let now_micros = self.server.backend.now_micros();
+    /// What a plan takes from outside; facts of the cluster only for the statements that look at them.
+    fn context(&self, parameters: &QueryParameters, kind: StatementKind) -> BindContext {
+        let backend = &self.server.backend;
+        let now_micros = backend.now_micros();
         BindContext {
             timestamp_micros: parameters.timestamp_micros.unwrap_or(now_micros),
             now_micros,
@@ -114,9 +119,17 @@ impl<B: Backend> Session<B> {
                 .and_then(|size| u32::try_from(size).ok())
                 .filter(|size| *size > 0),
             paging_state: parameters.paging_state.clone(),
-            entropy: self.server.backend.entropy(),
-            datacenters: self.server.backend.datacenters(),
-            cluster: self.server.backend.cluster_facts(),
+            entropy: backend.entropy(),
+            datacenters: if kind == StatementKind::Schema {
+                backend.datacenters()
+            } else {
+                Vec::new()
+            },
+            cluster: if kind == StatementKind::Describe {
+                backend.cluster_facts()
+            } else {
+                ClusterFacts::default()
+            },
             existing: None,
         }
     }
@@ -138,7 +151,7 @@ impl<B: Backend> Session<B> {
         let keyspace = self.keyspace_for(&parameters);
         let prepared = helenus_cql::prepare(query, &schema, keyspace.as_deref())?;
         check_page_size(&parameters)?;
-        let context = self.context(&parameters);
+        let context = self.context(&parameters, prepared.kind());
         let values = values(parameters.values);
         let given = match &values {
             BoundValues::Positional(values) => values.len(),
@@ -216,7 +229,7 @@ impl<B: Backend> Session<B> {
         let statement = self.known(id, &schema)?;
         let prepared = &statement.prepared;
         check_page_size(&parameters)?;
-        let context = self.context(&parameters);
+        let context = self.context(&parameters, prepared.kind());
         let skip_metadata = parameters.skip_metadata;
         let values = values(parameters.values);
         let context = self
@@ -372,7 +385,7 @@ impl<B: Backend> Session<B> {
         };
         let schema = self.server.backend.schema();
         let keyspace = self.keyspace_for(&batch.parameters);
-        let mut context = self.context(&batch.parameters);
+        let mut context = self.context(&batch.parameters, StatementKind::Batch);
         let mut statements = Vec::with_capacity(batch.statements.len());
         for (query, bound) in batch.statements {
             let prepared = match query {
